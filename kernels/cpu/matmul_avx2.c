@@ -47,62 +47,56 @@ INLINE enum way way_of(enum k_type type)
 													   : WORDS;
 }
 
-/* By how much the multiplied codes exceed the weights. */
 INLINE int excess_of(enum k_type type)
 {
 	return way_of(type) != WORDS ? -k_least(type) : 0;
 }
 
-/* What the chains start from: the excess times the activations that meet each half of a lane
- * (columns 0 and 1 of the quads, and 2 and 3), negated: of each half of a block, or of the whole.
- */
-static void prepare_pairs(const int8_t *q, size_t n_blocks, int excess, bool halves, int16_t *out)
+INLINE int act_words(enum k_type type)
 {
-	EACH_BLOCK(halves ? 4 : 2)
-	{
-		__m256i v = _mm256_maddubs_epi16(_mm256_set1_epi8(1), load_block(q));
-		__m128i lo, hi;
-
-		v = _mm256_add_epi16(v, _mm256_srli_si256(v, 8));
-		v = _mm256_add_epi16(v, _mm256_srli_si256(v, 4));
-		v = _mm256_mullo_epi16(v, _mm256_set1_epi16((int16_t)-excess));
-		lo = _mm256_castsi256_si128(v);
-		hi = _mm256_extracti128_si256(v, 1);
-		if (halves)
-			_mm_storeu_si64(out, _mm_unpacklo_epi32(lo, hi));
-		else
-			store_pair(out, _mm_add_epi16(lo, hi));
-	}
+	return act_head(type) + (way_of(type) == WORDS ? 2 : 1) * K_QBLOCK / 4;
 }
 
-/* The activations as words; of each quad those at even places, then those at odd ones. */
-static void prepare_words(const int8_t *q, size_t n_blocks, int16_t *out)
+/* Sums of the halves; or what the chains start from: the excess times the activations that meet
+ * each half of a lane (columns 0 and 1 of the quads, and 2 and 3), negated, of the halves of a
+ * block or of the whole. */
+INLINE void put_sums(enum k_type type, const int8_t *q, int32_t *out)
 {
-	EACH_BLOCK(K_QBLOCK)
-	for (int half = 0; half < 2; half++) {
+	__m256i v = _mm256_maddubs_epi16(_mm256_set1_epi8(1), load_block(q));
+	__m128i lo, hi;
+
+	if (k_has_two_terms(type)) {
+		lo = half_sums(q);
+		_mm_storeu_si32(out, _mm_packs_epi32(lo, lo));
+		return;
+	}
+	v = _mm256_add_epi16(v, _mm256_srli_si256(v, 8));
+	v = _mm256_add_epi16(v, _mm256_srli_si256(v, 4));
+	v = _mm256_mullo_epi16(v, _mm256_set1_epi16((int16_t)-excess_of(type)));
+	lo = _mm256_castsi256_si128(v);
+	hi = _mm256_extracti128_si256(v, 1);
+	if (act_head(type) > ACT_SUM + 1)
+		_mm_storeu_si64(out, _mm_unpacklo_epi32(lo, hi));
+	else
+		_mm_storeu_si32(out, _mm_add_epi16(lo, hi));
+}
+
+/* As they are, or as words; of each quad then those at even places, then those at odd ones. */
+INLINE void put_quads(enum k_type type, const int8_t *q, int32_t *out)
+{
+	__m256i *half = (__m256i *)(void *)out;
+
+	if (way_of(type) != WORDS) {
+		_mm256_storeu_si256(half, load_block(q));
+		return;
+	}
+	for (int h = 0; h < 2; h++) {
 		__m256i v =
-			_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(q + 16 * half)));
+			_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(q + 16 * h)));
 
 		v = _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(v, 0xd8), 0xd8);
-		_mm256_storeu_si256((__m256i *)(void *)(out + 16 * half), v);
+		_mm256_storeu_si256(half + h, v);
 	}
-}
-
-INLINE int32_t prepared_words(enum k_type type)
-{
-	if (!wants_sums(type))
-		return 0;
-	return way_of(type) == WORDS ? K_QBLOCK : k_has_halves(type) && excess_of(type) ? 4 : 2;
-}
-
-static void prepare(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out)
-{
-	if (way_of(type) == WORDS)
-		prepare_words(q, n_blocks, out);
-	else if (k_has_two_terms(type))
-		prepare_halves(q, n_blocks, out);
-	else
-		prepare_pairs(q, n_blocks, excess_of(type), k_has_halves(type), out);
 }
 
 INLINE void load_weights(enum k_type type, const uint8_t *w, int j, __m256i *lo, __m256i *hi)
@@ -126,43 +120,28 @@ INLINE void load_weights(enum k_type type, const uint8_t *w, int j, __m256i *lo,
 	}
 }
 
-/* Where n rows begin, the next one `stride` bytes after the one before. gcc is not told, or it
- * would keep an address of each quad, in memory. */
-INLINE void rows_at(const void *first, size_t stride, int n, const int8_t *x[MAX_ROWS])
+/* What a chain of a row starts from, of a half of a block or, with the first, of all of it. */
+INLINE __m256i start(enum k_type type, const int32_t *x, int half)
 {
-	for (int r = 0; r < n; r++) {
-		x[r] = (const int8_t *)first + (size_t)r * stride;
-		__asm__("" : "+r"(x[r]));
-	}
-}
-
-/* What a chain of row r starts from, of a half of a block or, with the first, of all of it. */
-INLINE __m256i start(
-	const struct k_tile_call *c, enum k_type type, const int16_t *prepared, int r, int half)
-{
-	const int16_t *at = prepared + r * (c->dim / K_QBLOCK) * prepared_words(type);
-
 	if (!excess_of(type) || (half && !k_has_halves(type)))
 		return _mm256_setzero_si256();
-	return load_quad((const int8_t *)(at + 2 * half));
+	return load_word(x + ACT_SUM + half);
 }
 
 /* One block of 32 columns of a tile times n rows: exact sums in each lane, for formats where the
  * products of a chain of four quads fit 16 bits. Two chains are also the two halves of a block, and
  * widening multiplies them by their scales. Few rows always take two chains, or each sum would wait
  * for the last. */
-INLINE void dot_chains(const struct k_tile_call *c, enum k_type type, int n, const uint8_t *w,
-	const int8_t *q, const int16_t *prepared, const __m256i *sub, __m256i *sum)
+INLINE void dot_chains(
+	enum k_type type, int n, const uint8_t *w, const int32_t *x, const __m256i *sub, __m256i *sum)
 {
 	const bool halves = k_has_halves(type), wide = way_of(type) != CODES_16;
 	const int second = wide || n <= 2 ? n : 0;
 	const __m256i ones = _mm256_set1_epi16(1);
 	__m256i chain[2 * MAX_ROWS];
-	const int8_t *x[MAX_ROWS];
 
-	rows_at(q, (size_t)c->dim, n, x);
 	for (int r = 0; r < n + second; r++)
-		chain[r] = start(c, type, prepared, r % n, r / n);
+		chain[r] = start(type, x + r % n * act_words(type), r / n);
 #pragma GCC unroll 4
 	for (int j = 0; j < 4; j++) {
 		__m256i lo, hi;
@@ -170,7 +149,8 @@ INLINE void dot_chains(const struct k_tile_call *c, enum k_type type, int n, con
 		load_weights(type, w, j, &lo, &hi);
 		for (int r = 0; r < n; r++) {
 			__m256i *a = &chain[r], *b = &chain[second + r];
-			__m256i x0 = load_quad(x[r] + j * 4), x1 = load_quad(x[r] + j * 4 + 16);
+			const int32_t *q = x + r * act_words(type) + act_head(type) + j;
+			__m256i x0 = load_word(q), x1 = load_word(q + 4);
 
 			*a = now(_mm256_add_epi16(*a, _mm256_maddubs_epi16(lo, x0)));
 			*b = now(_mm256_add_epi16(*b, _mm256_maddubs_epi16(hi, x1)));
@@ -188,7 +168,7 @@ INLINE void dot_chains(const struct k_tile_call *c, enum k_type type, int n, con
 
 /* A quad of signed bytes of each tile times n rows, whose words lie as prepare_words() puts them.
  */
-INLINE void add_bytes(int n_tiles, int n, const __m256i *w, const int8_t *const *x, int at,
+INLINE void add_bytes(enum k_type type, int n_tiles, int n, const __m256i *w, const int32_t *q,
 	__m256i sum[TILES][MAX_ROWS])
 {
 	__m256i part[2][TILES]; /* even and odd places */
@@ -197,8 +177,8 @@ INLINE void add_bytes(int n_tiles, int n, const __m256i *w, const int8_t *const 
 		part[0][t] = _mm256_srai_epi16(_mm256_slli_epi16(w[t], 8), 8);
 		part[1][t] = _mm256_srai_epi16(w[t], 8);
 	}
-	for (int r = 0; r < n; r++) {
-		const __m256i even = load_quad(x[r] + at), odd = load_quad(x[r] + at + 4);
+	for (int r = 0; r < n; r++, q += act_words(type)) {
+		const __m256i even = load_word(q), odd = load_word(q + 1);
 
 		for (int t = 0; t < n_tiles; t++)
 			sum[t][r] = now(_mm256_add_epi32(sum[t][r], _mm256_madd_epi16(part[0][t], even)));
@@ -209,11 +189,8 @@ INLINE void add_bytes(int n_tiles, int n, const __m256i *w, const int8_t *const 
 
 /* A block of n_tiles tiles of signed bytes times n rows. */
 INLINE void dot_bytes(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
-	const uint8_t *w, const int16_t *words, __m256i sum[TILES][MAX_ROWS])
+	const uint8_t *w, const int32_t *q, __m256i sum[TILES][MAX_ROWS])
 {
-	const int8_t *x[MAX_ROWS];
-
-	rows_at(words, (size_t)c->dim * sizeof *words, n, x);
 	for (int t = 0; t < n_tiles; t++)
 		for (int r = 0; r < n; r++)
 			sum[t][r] = _mm256_setzero_si256();
@@ -223,17 +200,17 @@ INLINE void dot_bytes(const struct k_tile_call *c, enum k_type type, int n_tiles
 
 		for (int t = 0; t < n_tiles; t++)
 			load_weights(type, w + t * c->tile_bytes, j, &lo[t], &hi[t]);
-		add_bytes(n_tiles, n, lo, x, j * 8, sum);
-		add_bytes(n_tiles, n, hi, x, j * 8 + 32, sum);
+		add_bytes(type, n_tiles, n, lo, q + j * 2, sum);
+		add_bytes(type, n_tiles, n, hi, q + j * 2 + 8, sum);
 	}
 }
 
 /* Quad j, and j + 4 where a chain takes whole blocks, of two tiles times n rows. */
 INLINE void add_pair(
-	int n, const __m256i *w, const int8_t *const *x, int at, __m256i chain[TILES][MAX_ROWS])
+	enum k_type type, int n, const __m256i *w, const int32_t *q, __m256i chain[TILES][MAX_ROWS])
 {
-	for (int r = 0; r < n; r++) {
-		const __m256i quad = load_quad(x[r] + at);
+	for (int r = 0; r < n; r++, q += act_words(type)) {
+		const __m256i quad = load_word(q);
 
 		for (int t = 0; t < TILES; t++)
 			chain[t][r] = now(_mm256_add_epi16(chain[t][r], _mm256_maddubs_epi16(w[t], quad)));
@@ -243,20 +220,17 @@ INLINE void add_pair(
 /* Two tiles times n rows: each quad of activations is loaded once for both. Chains of 16 bits take
  * a block or, one after the other, its halves. */
 INLINE void dot_pair(const struct k_tile_call *c, enum k_type type, int n, const uint8_t *w,
-	const int8_t *q, const int16_t *prepared, const struct scales *s, int half,
-	__m256i sum[TILES][MAX_ROWS])
+	const int32_t *x, const struct scales *s, int half, __m256i sum[TILES][MAX_ROWS])
 {
 	const bool halves = k_has_halves(type), wide = way_of(type) != CODES_16;
 	const __m256i ones = _mm256_set1_epi16(1);
 	__m256i chain[TILES][MAX_ROWS];
-	const int8_t *x[MAX_ROWS];
 
-	rows_at(q, (size_t)c->dim, n, x);
 #pragma GCC unroll 2
 	for (int h = 0; h < 1 + wide; h++) {
 		for (int t = 0; t < TILES; t++)
 			for (int r = 0; r < n; r++)
-				chain[t][r] = start(c, type, prepared, r, h);
+				chain[t][r] = start(type, x + r * act_words(type), h);
 #pragma GCC unroll 4
 		for (int j = 0; j < 4; j++) {
 			__m256i part[2][TILES];
@@ -264,7 +238,7 @@ INLINE void dot_pair(const struct k_tile_call *c, enum k_type type, int n, const
 			for (int t = 0; t < TILES; t++)
 				load_weights(type, w + t * c->tile_bytes, j, &part[0][t], &part[1][t]);
 			for (int k = wide ? h : 0; k < 2 - (wide && !h); k++)
-				add_pair(n, part[k], x, j * 4 + k * 16, chain);
+				add_pair(type, n, part[k], x + act_head(type) + j + 4 * k, chain);
 		}
 		for (int t = 0; t < TILES; t++)
 			for (int r = 0; r < n; r++) {
@@ -283,19 +257,18 @@ INLINE int tiles_of(enum k_type type, int n)
 }
 
 /* A block of n_tiles tiles times n rows as floats. */
-INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int32_t b,
-	const struct scales *s, int half, const uint8_t *w, __m256 sum[TILES][MAX_ROWS])
+INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
+	const int32_t *x, const struct scales *s, int half, const uint8_t *w,
+	__m256 sum[TILES][MAX_ROWS])
 {
-	const int16_t *prepared = c->prepared + b * prepared_words(type);
-	const int8_t *q = c->q + b * K_QBLOCK;
 	__m256i whole[TILES][MAX_ROWS];
 
 	if (way_of(type) == WORDS)
-		dot_bytes(c, type, n_tiles, n, w, prepared, whole);
+		dot_bytes(c, type, n_tiles, n, w, x + act_head(type), whole);
 	else if (n_tiles == TILES)
-		dot_pair(c, type, n, w, q, prepared, s, half, whole);
+		dot_pair(c, type, n, w, x, s, half, whole);
 	else
-		dot_chains(c, type, n, w, q, prepared, s->sub + half, whole[0]);
+		dot_chains(type, n, w, x, s->sub + half, whole[0]);
 	for (int r = 0; r < n; r++)
 		for (int t = 0; t < n_tiles; t++)
 			sum[t][r] = _mm256_cvtepi32_ps(whole[t][r]);

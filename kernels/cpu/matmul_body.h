@@ -2,11 +2,12 @@
  * reference's chain (rules 5 and 6). Included by a matmul_*.c after matmul_load.h and its own
  *
  *     int tiles_of(type, n)    tiles that n rows are multiplied with at once, at most TILES
- *     void dot_block(call, type, n_tiles, n, b, scales, half, w, sum)    the integers of rule 5, as
+ *     void dot_block(call, type, n_tiles, n, x, scales, half, w, sum)    the integers of rule 5, as
  *                              floats; half: the first of its sub-scales
  *     void sub_scales(words, scales)    from half_words()
- *     int32_t prepared_words(type)    see struct k_tiling
- *     void prepare(type, q, n_blocks, out)
+ *     int act_head(type), act_words(type)    words of a row's block, before its integers and in all
+ *     void put_sums(type, q, out)     those at ACT_SUM, but for formats with a minimum of a block
+ *     void put_quads(type, q, out)    its integers
  *     VEC sub_float(sub)       of either form: exact
  *
  * with MAX_ROWS, 2, 4 or 8: the rows of activations whose sums are kept in registers; TILES; and
@@ -48,26 +49,25 @@ INLINE void block_scales(
 	*mw = f.subs ? s->mw[i] : load_f16(head + LANES * 2);
 }
 
-/* Rule 5: block b, number i of its chunk, whose scales these are, and whose integers `sum` has. */
-INLINE void add_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
-	const uint8_t *head, const struct scales *s, const VECI *minima, int i, const VEC *sum,
-	VEC *acc, VEC *min)
+/* Rule 5: block i of a chunk, whose scales these are, with the rows' words x, and whose integers
+ * `sum` has. */
+INLINE void add_block(enum k_type type, int n, const int32_t *x, const uint8_t *head,
+	const struct scales *s, const VECI *minima, int i, const VEC *sum, VEC *acc, VEC *min)
 {
 	const struct k_facts f = k_facts_of(type);
 	VEC dw, mw;
 
 	block_scales(type, head, s, i, &dw, &mw);
-	for (int r = 0; r < n; r++) {
-		const int32_t at = r * (c->dim / K_QBLOCK) + b;
+	for (int r = 0; r < n; r++, x += act_words(type)) {
+		const VEC d = load_scale(x + ACT_SCALE);
 		VEC t = V(mul_ps)(dw, sum[r]);
 
-		acc[r] = V(fmadd_ps)(V(set1_ps)(c->d[at]), t, acc[r]);
+		acc[r] = V(fmadd_ps)(d, t, acc[r]);
 		if (k_has_two_terms(type)) {
-			t = V(cvtepi32_ps)(
-				V(madd_epi16)(load_quad((const int8_t *)(c->prepared + 2 * at)), minima[i]));
-			min[r] = V(fmadd_ps)(V(set1_ps)(c->d[at]), V(mul_ps)(mw, t), min[r]);
+			t = V(cvtepi32_ps)(V(madd_epi16)(load_word(x + ACT_SUM), minima[i]));
+			min[r] = V(fmadd_ps)(d, V(mul_ps)(mw, t), min[r]);
 		} else if (f.min_at >= 0) {
-			min[r] = V(fmadd_ps)(mw, V(set1_ps)(c->sx[at]), min[r]);
+			min[r] = V(fmadd_ps)(mw, load_scale(x + ACT_SUM), min[r]);
 		}
 	}
 }
@@ -105,6 +105,7 @@ INLINE void quantised_tiles(
 	const int apart = K_FREE && n <= MAX_ROWS / 2 ? MAX_ROWS : 0; /* minima have sums of their own
 																   */
 	const uint8_t *tile = c->tile + (size_t)first * c->tile_bytes;
+	const int32_t *x = c->acts;
 	VEC acc[TILES][2 * MAX_ROWS];
 
 	for (int t = 0; t < n_tiles; t++)
@@ -117,16 +118,16 @@ INLINE void quantised_tiles(
 		ahead(c, n_tiles, tile, l.chunk == 8 ? head : head + l.chunk * block);
 		for (int t = 0; t < n_tiles; t++)
 			load_scales(type, tile + t * c->tile_bytes, &s[t], minima[t]);
-		for (int i = 0; i < l.chunk && b + i < n_blocks; i++) {
+		for (int i = 0; i < l.chunk && b + i < n_blocks; i++, x += n * act_words(type)) {
 			const uint8_t *w = tile + head + i * block;
 			VEC sum[TILES][MAX_ROWS];
 
 			if (l.chunk == 8) /* prevents a burst of so many */
 				ahead(c, n_tiles, w, block);
-			dot_block(c, type, n_tiles, n, b + i, s, 2 * i, w, sum);
+			dot_block(c, type, n_tiles, n, x, s, 2 * i, w, sum);
 			for (int t = 0; t < n_tiles; t++)
-				add_block(c, type, n, b + i, tile + t * c->tile_bytes, &s[t], minima[t], i, sum[t],
-					acc[t], acc[t] + apart);
+				add_block(type, n, x, tile + t * c->tile_bytes, &s[t], minima[t], i, sum[t], acc[t],
+					acc[t] + apart);
 		}
 	}
 	for (int t = 0; t < n_tiles; t++)
@@ -290,6 +291,30 @@ INLINE void tile_rows(const struct k_tile_call *c, enum k_type type, int n)
 		floats(c, type, n);
 }
 
+static int32_t words(enum k_type type)
+{
+	return act_words(type);
+}
+
+INLINE void prepare(
+	enum k_type type, const struct k_acts *in, int32_t first, int32_t n, int32_t *out)
+{
+	const size_t n_blocks = (size_t)in->dim / K_QBLOCK;
+
+	for (size_t b = 0; b < n_blocks; b++)
+		for (int32_t r = 0; r < n; r++, out += act_words(type)) {
+			const size_t at = (size_t)(first + r) * n_blocks + b;
+			const int8_t *q = in->q + at * K_QBLOCK;
+
+			memcpy(out + ACT_SCALE, in->d + at, sizeof *out);
+			if (k_has_min(type) && !k_has_two_terms(type))
+				memcpy(out + ACT_SUM, in->sx + at, sizeof *out);
+			else
+				put_sums(type, q, out + ACT_SUM);
+			put_quads(type, q, out + act_head(type));
+		}
+}
+
 /* One function a format, and in it one body for each number of rows, with all parameters
  * compile-time constants. */
 #define ROWS(n, type)                                                                              \
@@ -317,6 +342,11 @@ INLINE void tile_rows(const struct k_tile_call *c, enum k_type type, int n)
 	{                                                                                              \
 		if (k_is_quantised(K_##name))                                                              \
 			decode(K_##name, tile, from, to, columns, out);                                        \
+	}                                                                                              \
+	static void prepare_##name(const struct k_acts *in, int32_t first, int32_t n, int32_t *out)    \
+	{                                                                                              \
+		if (k_is_quantised(K_##name))                                                              \
+			prepare(K_##name, in, first, n, out);                                                  \
 	}
 K_TYPES(X)
 #undef X
@@ -331,8 +361,10 @@ static const struct k_tiling tiling = {
 #define X(name, ...) [K_##name] = decode_##name,
 	.decode = { K_TYPES(X) },
 #undef X
-	.prepared_words = prepared_words,
-	.prepare = prepare,
+	.words = words,
+#define X(name, ...) [K_##name] = prepare_##name,
+	.prepare = { K_TYPES(X) },
+#undef X
 };
 
 static size_t packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols)

@@ -13,13 +13,18 @@ INLINE VECI load(const uint8_t *p)
 	return v_load((const VECI *)(const void *)p);
 }
 
-/* Four activations in each lane. */
-INLINE VECI load_quad(const int8_t *p)
+/* A word of activations in each lane: four of them, or what was made of them. */
+INLINE VECI load_word(const int32_t *p)
 {
-	int32_t quad;
+	return V(set1_epi32)(*p);
+}
 
-	__builtin_memcpy(&quad, p, sizeof quad);
-	return V(set1_epi32)(quad);
+INLINE VEC load_scale(const int32_t *p)
+{
+	float f;
+
+	__builtin_memcpy(&f, p, sizeof f);
+	return V(set1_ps)(f);
 }
 
 /* Bits of each word, from bit `from` to bit `to`. */
@@ -139,10 +144,13 @@ INLINE VEC load_e8m0(const uint8_t *p)
 	return BITS_FLOAT(v_or(normal, v_and(tiny, V(set1_epi32)(0x00600000))));
 }
 
-/* Whether tiles read sums of activations, or what is made of them: formats with a minimum of a
- * whole block use the code itself. */
-static inline bool wants_sums(enum k_type type)
+/* Where a row's words of a block are (struct k_tiling). ACT_SUM: of formats with a minimum of a
+ * whole block the sum of its values times its scale; of those with minima of halves the halves'
+ * sums in 16 bits; else what the integers of its products start from, a second word having that of
+ * the second half. */
+enum { ACT_SCALE, ACT_SUM };
+INLINE int excess_of(enum k_type type); /* of the integers that are multiplied, over the weights */
+INLINE int act_head(enum k_type type)
 {
-	return k_is_quantised((int32_t)type) &&
-		   (!k_has_min((int32_t)type) || k_has_two_terms((int32_t)type));
+	return k_has_halves(type) && excess_of(type) ? 3 : 2;
 }

@@ -88,25 +88,28 @@ INLINE __m128i dot_half(const int8x16_t w[4], const int8_t *q, __m128i sum)
 	return vdotq_laneq_s32(sum, w[3], x, 3);
 }
 
-/* What the sum of half a block, or of a whole one, begins with: less what the excess adds. */
-INLINE __m128i first_sum(int excess, const int16_t *sums, int half, bool halves)
+INLINE int act_words(enum k_type type)
 {
-	if (!excess)
-		return vdupq_n_s32(0);
-	return vdupq_n_s32(-excess * (halves ? sums[half] : sums[0] + sums[1]));
+	return act_head(type) + K_QBLOCK / 4;
 }
 
-INLINE int32_t prepared_words(enum k_type type)
+/* Sums of the halves, or what the excess adds to those of products, negated. */
+INLINE void put_sums(enum k_type type, const int8_t *q, int32_t *out)
 {
-	return wants_sums(type) ? 2 : 0;
+	const int16_t sum[2] = { vaddlvq_s8(vld1q_s8(q)), vaddlvq_s8(vld1q_s8(q + 16)) };
+
+	if (k_has_two_terms(type))
+		memcpy(out, sum, sizeof sum);
+	else if (k_has_halves(type) && excess_of(type))
+		out[0] = -excess_of(type) * sum[0], out[1] = -excess_of(type) * sum[1];
+	else
+		out[0] = -excess_of(type) * (sum[0] + sum[1]);
 }
 
-/* Two integers a block: the sums of its halves. */
-static void prepare(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out)
+INLINE void put_quads(enum k_type type, const int8_t *q, int32_t *out)
 {
 	(void)type;
-	for (size_t i = 0; i < 2 * n_blocks; i++)
-		out[i] = vaddlvq_s8(vld1q_s8(q + 16 * i));
+	memcpy(out, q, K_QBLOCK);
 }
 
 INLINE int tiles_of(enum k_type type, int n)
@@ -117,24 +120,25 @@ INLINE int tiles_of(enum k_type type, int n)
 
 /* The halves one after the other, so that the sums of all rows and the weights fit the registers.
  * Many rows take the excess away from the weights, few from their sums. */
-INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int32_t b,
-	const struct scales *s, int half, const uint8_t *w, __m128 out[TILES][MAX_ROWS])
+INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
+	const int32_t *x, const struct scales *s, int half, const uint8_t *w,
+	__m128 out[TILES][MAX_ROWS])
 {
 	const bool halves = k_has_halves(type);
 	const int excess = excess_of(type), less = n > 2 ? excess : 0;
 	__m128i sum[MAX_ROWS], whole[MAX_ROWS];
 	int8x16_t weight[4];
 
-	(void)n_tiles;
+	(void)c, (void)n_tiles;
 #pragma GCC unroll 2
 	for (int h = 0; h < 2; h++) {
 		load_weights(type, w, h, less, weight);
 		for (int r = 0; r < n; r++) {
-			const size_t at = (size_t)r * (size_t)c->dim + (size_t)b * K_QBLOCK;
+			const int32_t *row = x + r * act_words(type);
 
 			if (!h || halves)
-				sum[r] = first_sum(excess - less, c->prepared + at / 16, h, halves);
-			sum[r] = dot_half(weight, c->q + at + 16 * h, sum[r]);
+				sum[r] = excess > less ? load_word(row + ACT_SUM + h) : vdupq_n_s32(0);
+			sum[r] = dot_half(weight, (const int8_t *)(row + act_head(type)) + 16 * h, sum[r]);
 			if (halves && !h)
 				whole[r] = sum[r] * s->sub[half];
 			else if (halves)

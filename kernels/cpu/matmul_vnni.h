@@ -5,6 +5,12 @@
  * activations), v_broadcast128, TILES, MAX_ROWS and tiles_of() (matmul_body.h). Thread: any; no
  * state. */
 
+/* By how much the codes exceed the weights. */
+INLINE int excess_of(enum k_type type)
+{
+	return -k_least(type);
+}
+
 /* Loads quads j and j + 4 of a block as codes: weights minus k_least(), if that is negative. */
 INLINE void load_weights(enum k_type type, const uint8_t *w, int j, VECI *lo, VECI *hi)
 {
@@ -14,7 +20,7 @@ INLINE void load_weights(enum k_type type, const uint8_t *w, int j, VECI *lo, VE
 	if (book) {
 		const __m128i values =
 			_mm_add_epi8(_mm_loadu_si128((const __m128i *)(const void *)k_books[book]),
-				_mm_set1_epi8((char)-k_least(type)));
+				_mm_set1_epi8((char)excess_of(type)));
 		const VECI codes = v_broadcast128(values);
 
 		*lo = V(shuffle_epi8)(codes, *lo);
@@ -22,12 +28,17 @@ INLINE void load_weights(enum k_type type, const uint8_t *w, int j, VECI *lo, VE
 	}
 }
 
-/* Quad of column 4j of n rows and n_tiles tiles. */
-INLINE void add_quads(const struct k_tile_call *c, int n_tiles, int n, const VECI w[TILES],
-	const int8_t *x, VECI sum[TILES][MAX_ROWS])
+INLINE int act_words(enum k_type type)
 {
-	for (int r = 0; r < n; r++) {
-		const VECI quad = load_quad(x + (size_t)r * (size_t)c->dim);
+	return act_head(type) + K_QBLOCK / 4;
+}
+
+/* A quad of n rows and n_tiles tiles. */
+INLINE void add_quads(enum k_type type, int n_tiles, int n, const VECI w[TILES], const int32_t *x,
+	VECI sum[TILES][MAX_ROWS])
+{
+	for (int r = 0; r < n; r++, x += act_words(type)) {
+		const VECI quad = load_word(x);
 
 		for (int t = 0; t < n_tiles; t++)
 			sum[t][r] = v_dpbusd(sum[t][r], w[t], quad);
@@ -37,7 +48,7 @@ INLINE void add_quads(const struct k_tile_call *c, int n_tiles, int n, const VEC
 /* One block of 32 columns of n_tiles tiles times n rows: exact sums of each half in each lane,
  * added to lo and hi, which may be one (and are for codes of 8 bits). */
 INLINE void dot(const struct k_tile_call *c, enum k_type type, int n_tiles, int n, const uint8_t *w,
-	const int8_t *q, VECI lo[TILES][MAX_ROWS], VECI hi[TILES][MAX_ROWS])
+	const int32_t *q, VECI lo[TILES][MAX_ROWS], VECI hi[TILES][MAX_ROWS])
 {
 	VECI v[2][TILES];
 
@@ -45,7 +56,7 @@ INLINE void dot(const struct k_tile_call *c, enum k_type type, int n_tiles, int 
 		for (int j = 0; j < 8; j++) {
 			for (int t = 0; t < n_tiles; t++)
 				v[0][t] = load(w + (size_t)t * c->tile_bytes + j * LANES * 4);
-			add_quads(c, n_tiles, n, v[0], q + j * 4, lo);
+			add_quads(type, n_tiles, n, v[0], q + j, lo);
 		}
 		return;
 	}
@@ -53,66 +64,53 @@ INLINE void dot(const struct k_tile_call *c, enum k_type type, int n_tiles, int 
 	for (int j = 0; j < 4; j++) {
 		for (int t = 0; t < n_tiles; t++)
 			load_weights(type, w + (size_t)t * c->tile_bytes, j, &v[0][t], &v[1][t]);
-		add_quads(c, n_tiles, n, v[0], q + j * 4, lo);
-		add_quads(c, n_tiles, n, v[1], q + j * 4 + 16, hi);
+		add_quads(type, n_tiles, n, v[0], q + j, lo);
+		add_quads(type, n_tiles, n, v[1], q + j + 4, hi);
 	}
 }
 
-/* What the sums of a block of a row start from: lo and hi of its halves, or of both in lo. */
-INLINE void start(const int16_t *prepared, int32_t excess, bool halves, VECI *lo, VECI *hi)
+/* Sums of the halves, or what their codes' excess adds to the sums of products, negated. */
+INLINE void put_sums(enum k_type type, const int8_t *q, int32_t *out)
 {
-	*lo = *hi = V(set1_epi32)(0);
-	if (halves && excess) {
-		*lo = V(set1_epi32)(-excess * prepared[0]);
-		*hi = V(set1_epi32)(-excess * prepared[1]);
-	} else if (excess) {
-		*lo = load_quad((const int8_t *)prepared);
-	}
-}
+	const __m128i sums = half_sums(q);
 
-/* A 32-bit integer a block: what the codes' excess adds to its sum, negated. */
-static void prepare_starts(const int8_t *q, size_t n_blocks, int32_t excess, int16_t *out)
-{
-	EACH_BLOCK(2)
-	{
-		const __m256i v = quad_sums(q);
-		__m128i sum = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-
-		sum = _mm_hadd_epi32(sum, sum);
-		sum = _mm_hadd_epi32(sum, sum);
-		store_pair(out, _mm_mullo_epi32(sum, _mm_set1_epi32(-excess)));
-	}
-}
-
-INLINE int32_t prepared_words(enum k_type type)
-{
-	return wants_sums(type) ? 2 : 0;
-}
-
-static void prepare(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out)
-{
-	if (k_has_halves(type) || k_has_two_terms(type))
-		prepare_halves(q, n_blocks, out);
+	if (k_has_two_terms(type))
+		_mm_storeu_si32(out, _mm_packs_epi32(sums, sums));
+	else if (k_has_halves(type))
+		_mm_storeu_si64(out, _mm_mullo_epi32(sums, _mm_set1_epi32(-excess_of(type))));
 	else
-		prepare_starts(q, n_blocks, -k_least(type), out);
+		out[0] = -excess_of(type) * (_mm_cvtsi128_si32(sums) + _mm_extract_epi32(sums, 1));
+}
+
+INLINE void put_quads(enum k_type type, const int8_t *q, int32_t *out)
+{
+	(void)type;
+	_mm256_storeu_si256((__m256i *)(void *)out, load_block(q));
+}
+
+/* What the sums of a row's block start from: lo and hi of its halves, or of both in lo. */
+INLINE void start(enum k_type type, const int32_t *x, VECI *lo, VECI *hi)
+{
+	const bool excess = excess_of(type) != 0;
+
+	*lo = excess ? load_word(x + ACT_SUM) : V(set1_epi32)(0);
+	*hi = excess && k_has_halves(type) ? load_word(x + ACT_SUM + 1) : V(set1_epi32)(0);
 }
 
 /* The integer of rule 5, as a float. With sub-scales it is composed in floats, exactly: each part
  * is below 2^23 and the whole below 2^24. */
-INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int32_t b,
-	const struct scales *s, int half, const uint8_t *w, VEC sum[TILES][MAX_ROWS])
+INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
+	const int32_t *x, const struct scales *s, int half, const uint8_t *w, VEC sum[TILES][MAX_ROWS])
 {
-	const int32_t excess = -k_least(type);
 	const bool halves = k_has_halves(type);
 	VECI lo[TILES][MAX_ROWS], hi[TILES][MAX_ROWS];
 
 	for (int r = 0; r < n; r++) {
-		start(
-			c->prepared + 2 * (r * (c->dim / K_QBLOCK) + b), excess, halves, &lo[0][r], &hi[0][r]);
+		start(type, x + r * act_words(type), &lo[0][r], &hi[0][r]);
 		for (int t = 1; t < n_tiles; t++)
 			lo[t][r] = lo[0][r], hi[t][r] = hi[0][r];
 	}
-	dot(c, type, n_tiles, n, w, c->q + b * K_QBLOCK, lo, halves ? hi : lo);
+	dot(c, type, n_tiles, n, w, x + act_head(type), lo, halves ? hi : lo);
 	for (int t = 0; t < n_tiles; t++) {
 		const VEC *sub = s[t].sub + half;
 

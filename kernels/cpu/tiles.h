@@ -32,13 +32,13 @@ struct k_tile_call {
 	const uint8_t *tile; /* [n_tiles] of tile_bytes */
 	size_t tile_bytes;
 	int32_t n_tiles, n_cols, n;
+	bool again; /* other rows just read these tiles, which a cache may hold */
+	/* of weights in floats */
 	int32_t dim; /* stride of the activations; n_cols is not larger */
-	bool again;  /* other rows just read these tiles, which a cache may hold */
 	const float *x;
 	const uint64_t *columns; /* of F32: of each 64 the bits of those to read; NULL: all */
-	const int8_t *q;
-	const float *d, *sx;
-	const int16_t *prepared;      /* [n, dim / 32] what prepare() made of each block of q */
+	/* of quantised ones: [n_cols / 32 or more][n] what prepare() made of each block of a row */
+	const int32_t *acts;
 	const float *bias, *residual; /* [n_tiles * lanes], and as y; or NULL */
 	float *y;                     /* [n] rows of n_tiles * lanes, y_dim apart */
 	int32_t y_dim;
@@ -54,9 +54,11 @@ struct k_tiling {
 	 * from][lanes]; but for blocks that have no bit in `columns`, unless it is NULL. */
 	void (*decode[K_N_TYPES])(
 		const uint8_t *tile, int32_t from, int32_t to, const uint64_t *columns, float *out);
-	/* What tiles of the type read beside q: int16 a block, at most K_QBLOCK, 0 for nothing. */
-	int32_t (*prepared_words)(enum k_type type);
-	void (*prepare)(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out);
+	/* Rows [first, first + n) of activations as tiles read them: one stream of addresses, the rows
+	 * of a block of 32 columns next to one another, in `words` words of 32 bits each: its scale,
+	 * what sums of products start from, and its integers. */
+	int32_t (*words)(enum k_type type);
+	void (*prepare[K_N_TYPES])(const struct k_acts *in, int32_t first, int32_t n, int32_t *out);
 };
 
 /* Bytes a row. */

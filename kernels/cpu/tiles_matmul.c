@@ -20,11 +20,11 @@ static void place(
 	call->y_dim = dim;
 }
 
-/* What prepare() made, in scratch: of rows [from, to) for a format. */
+/* What prepare() made, in scratch: of rows [from, to) for a format, max_rows at a time. */
 struct prepared {
 	enum k_type type;
 	int32_t from, to, end; /* end: of the rows that are multiplied */
-	int16_t *words;
+	int32_t *words;
 	/* Of a product of the values beyond k_matmul.above: rows of a strip without the others, and the
 	 * columns that are left, behind the words. */
 	float *x;
@@ -32,51 +32,44 @@ struct prepared {
 };
 enum { PREPARED_BYTES = K_SCRATCH_BYTES / 4 };
 
-/* `words` a block of row r, and if they are not there yet of as many more rows as there is room
- * for, and of `least` at least: they serve all parts and pieces of an op. */
-static const int16_t *prepared_of(const struct k_tiling *t, const struct k_matmul *a,
-	enum k_type type, int32_t words, int32_t r, int32_t least, struct prepared *made)
+/* Words of row r, where a call's rows begin. If they are not there yet they are made, with as many
+ * more rows as there is room for: they serve all parts and pieces of an op. */
+static const int32_t *prepared_of(const struct k_tiling *t, const struct k_matmul *a,
+	enum k_type type, int32_t r, int32_t n, struct prepared *made)
 {
-	const size_t blocks = (size_t)a->in.dim / K_QBLOCK;
-	const size_t row = blocks * (size_t)words;
+	const size_t row = (size_t)a->in.dim / K_QBLOCK * (size_t)t->words(type);
 
-	if (made->type != type || r < made->from || r + least > made->to) {
-		const int32_t fit = (int32_t)(PREPARED_BYTES / (row * sizeof(int16_t)));
-		const int32_t n = fit > least ? fit : least;
+	if (made->type != type || r < made->from || r + n > made->to) {
+		const int32_t fit =
+			(int32_t)(PREPARED_BYTES / (row * sizeof *made->words)) / t->max_rows * t->max_rows;
 
 		made->type = type;
 		made->from = r;
-		made->to = n < made->end - r ? r + n : made->end;
-		t->prepare(type, a->in.q + (size_t)r * (size_t)a->in.dim, (size_t)(made->to - r) * blocks,
-			made->words);
+		made->to = made->end - r > fit ? r + (fit > n ? fit : n) : made->end;
+		for (int32_t i = r; i < made->to; i += t->max_rows)
+			t->prepare[type](&a->in, i, made->to - i < t->max_rows ? made->to - i : t->max_rows,
+				made->words + (size_t)(i - r) * row);
 	}
 	return made->words + (size_t)(r - made->from) * row;
 }
 
 /* Points the call at rows [r, r + call->n). */
 static void take_rows(const struct k_tiling *t, const struct k_matmul *a, enum k_type type,
-	int32_t words, int32_t r, struct k_tile_call *call, struct prepared *made)
+	int32_t r, struct k_tile_call *call, struct prepared *made)
 {
-	const size_t at = (size_t)r * (size_t)a->in.dim, block = at / K_QBLOCK;
-
-	if (!k_is_quantised(type)) {
-		call->x = a->in.x + at;
-		return;
-	}
-	call->q = a->in.q + at;
-	call->d = a->in.d + block;
-	call->sx = a->in.sx + block;
-	if (words)
-		call->prepared = prepared_of(t, a, type, words, r, call->n, made);
+	if (k_is_quantised(type))
+		call->acts = prepared_of(t, a, type, r, call->n, made);
+	else
+		call->x = a->in.x + (size_t)r * (size_t)a->in.dim;
 }
 
 /* Rows whose activations stay cached while all tiles are multiplied by them. */
-static int32_t strip_rows(
-	const struct k_tiling *t, const struct k_matmul *a, enum k_type type, int32_t words)
+static int32_t strip_rows(const struct k_tiling *t, const struct k_matmul *a, enum k_type type)
 {
-	const size_t dim = (size_t)a->in.dim, prepared = dim / K_QBLOCK * (size_t)words;
-	const size_t row =
-		k_is_quantised(type) ? dim + prepared * sizeof(int16_t) : dim * sizeof(float);
+	const size_t dim = (size_t)a->in.dim;
+	const size_t row = k_is_quantised(type)
+						   ? dim / K_QBLOCK * (size_t)t->words(type) * sizeof(int32_t)
+						   : dim * sizeof(float);
 	const int32_t fit = (int32_t)(ROWS_BYTES / row) / t->max_rows * t->max_rows;
 
 	return fit > t->max_rows ? fit : t->max_rows;
@@ -128,7 +121,7 @@ static void keep_beyond(
 	const struct k_matmul *a, int32_t n_cols, int32_t from, int32_t to, struct prepared *made)
 {
 	const int32_t dim = a->in.dim;
-	float *x = made->x = (float *)(void *)(made->words + PREPARED_BYTES / sizeof(int16_t));
+	float *x = made->x = (float *)(void *)(made->words + PREPARED_BYTES / sizeof *made->words);
 
 	made->columns = (uint64_t *)(void *)(x + PREPARED_BYTES / sizeof(float));
 	memset(made->columns, 0, ((size_t)dim + 63) / 64 * sizeof *made->columns);
@@ -191,8 +184,7 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 	const struct k_matrix *w = a->part[part].w;
 	const bool decode = a->as_floats && k_is_quantised(w->type);
 	const enum k_type type = decode ? K_F32 : w->type;
-	const int32_t words = t->prepared_words(type);
-	const int32_t strip = strip_rows(t, a, type, words);
+	const int32_t strip = strip_rows(t, a, type);
 	struct k_tile_call call = {
 		.tile_bytes = k_tile_bytes(type, t->lanes, w->n_cols),
 		.n_cols = w->n_cols,
@@ -221,7 +213,7 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 			for (int32_t r = from; r < to; r += call.n) {
 				call.n = to - r < t->max_rows ? to - r : t->max_rows;
 				call.again = r > from;
-				take_rows(t, a, type, words, r, &call, made);
+				take_rows(t, a, type, r, &call, made);
 				if (made->columns) {
 					call.x = made->x + (size_t)(r - from) * (size_t)a->in.dim;
 					call.columns = made->columns;
