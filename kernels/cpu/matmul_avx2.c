@@ -99,11 +99,12 @@ INLINE void put_quads(enum k_type type, const int8_t *q, int32_t *out)
 	}
 }
 
-INLINE void load_weights(enum k_type type, const uint8_t *w, int j, __m256i *lo, __m256i *hi)
+INLINE void load_weights(
+	enum k_type type, bool flat, const uint8_t *w, int j, __m256i *lo, __m256i *hi)
 {
 	const int book = k_facts_of(type).book;
 
-	if (k_low_bits(type) == 8) {
+	if (flat || k_low_bits(type) == 8) {
 		*lo = load(w + j * 4 * LANES);
 		*hi = load(w + (j + 4) * 4 * LANES);
 		return;
@@ -132,8 +133,8 @@ INLINE __m256i start(enum k_type type, const int32_t *x, int half)
  * products of a chain of four quads fit 16 bits. Two chains are also the two halves of a block, and
  * widening multiplies them by their scales. Few rows always take two chains, or each sum would wait
  * for the last. */
-INLINE void dot_chains(
-	enum k_type type, int n, const uint8_t *w, const int32_t *x, const __m256i *sub, __m256i *sum)
+INLINE void dot_chains(enum k_type type, bool flat, int n, const uint8_t *w, const int32_t *x,
+	const __m256i *sub, __m256i *sum)
 {
 	const bool halves = k_has_halves(type), wide = way_of(type) != CODES_16;
 	const int second = wide || n <= 2 ? n : 0;
@@ -146,7 +147,7 @@ INLINE void dot_chains(
 	for (int j = 0; j < 4; j++) {
 		__m256i lo, hi;
 
-		load_weights(type, w, j, &lo, &hi);
+		load_weights(type, flat, w, j, &lo, &hi);
 		for (int r = 0; r < n; r++) {
 			__m256i *a = &chain[r], *b = &chain[second + r];
 			const int32_t *q = x + r * act_words(type) + act_head(type) + j;
@@ -188,7 +189,7 @@ INLINE void add_bytes(enum k_type type, int n_tiles, int n, const __m256i *w, co
 }
 
 /* A block of n_tiles tiles of signed bytes times n rows. */
-INLINE void dot_bytes(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
+INLINE void dot_bytes(const struct k_tile_call *c, enum k_type type, bool flat, int n_tiles, int n,
 	const uint8_t *w, const int32_t *q, __m256i sum[TILES][MAX_ROWS])
 {
 	for (int t = 0; t < n_tiles; t++)
@@ -199,7 +200,7 @@ INLINE void dot_bytes(const struct k_tile_call *c, enum k_type type, int n_tiles
 		__m256i lo[TILES], hi[TILES];
 
 		for (int t = 0; t < n_tiles; t++)
-			load_weights(type, w + t * c->tile_bytes, j, &lo[t], &hi[t]);
+			load_weights(type, flat, w + t * c->tile_bytes, j, &lo[t], &hi[t]);
 		add_bytes(type, n_tiles, n, lo, q + j * 2, sum);
 		add_bytes(type, n_tiles, n, hi, q + j * 2 + 8, sum);
 	}
@@ -219,8 +220,8 @@ INLINE void add_pair(
 
 /* Two tiles times n rows: each quad of activations is loaded once for both. Chains of 16 bits take
  * a block or, one after the other, its halves. */
-INLINE void dot_pair(const struct k_tile_call *c, enum k_type type, int n, const uint8_t *w,
-	const int32_t *x, const struct scales *s, int half, __m256i sum[TILES][MAX_ROWS])
+INLINE void dot_pair(const struct k_tile_call *c, enum k_type type, bool flat, int n,
+	const uint8_t *w, const int32_t *x, const SUB *const *sub, __m256i sum[TILES][MAX_ROWS])
 {
 	const bool halves = k_has_halves(type), wide = way_of(type) != CODES_16;
 	const __m256i ones = _mm256_set1_epi16(1);
@@ -236,18 +237,23 @@ INLINE void dot_pair(const struct k_tile_call *c, enum k_type type, int n, const
 			__m256i part[2][TILES];
 
 			for (int t = 0; t < TILES; t++)
-				load_weights(type, w + t * c->tile_bytes, j, &part[0][t], &part[1][t]);
+				load_weights(type, flat, w + t * c->tile_bytes, j, &part[0][t], &part[1][t]);
 			for (int k = wide ? h : 0; k < 2 - (wide && !h); k++)
 				add_pair(type, n, part[k], x + act_head(type) + j + 4 * k, chain);
 		}
 		for (int t = 0; t < TILES; t++)
 			for (int r = 0; r < n; r++) {
-				const __m256i more =
-					_mm256_madd_epi16(chain[t][r], halves ? s[t].sub[half + h] : ones);
+				const __m256i more = _mm256_madd_epi16(chain[t][r], halves ? sub[t][h] : ones);
 
 				sum[t][r] = h ? _mm256_add_epi32(sum[t][r], more) : more;
 			}
 	}
+}
+
+INLINE void load_all(enum k_type type, const uint8_t *w, __m256i codes[8])
+{
+	for (int j = 0; j < 4; j++)
+		load_weights(type, false, w, j, &codes[j], &codes[j + 4]);
 }
 
 INLINE int tiles_of(enum k_type type, int n)
@@ -257,18 +263,17 @@ INLINE int tiles_of(enum k_type type, int n)
 }
 
 /* A block of n_tiles tiles times n rows as floats. */
-INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
-	const int32_t *x, const struct scales *s, int half, const uint8_t *w,
-	__m256 sum[TILES][MAX_ROWS])
+INLINE void dot_block(const struct k_tile_call *c, enum k_type type, bool flat, int n_tiles, int n,
+	const int32_t *x, const SUB *const *sub, const uint8_t *w, __m256 sum[TILES][MAX_ROWS])
 {
 	__m256i whole[TILES][MAX_ROWS];
 
 	if (way_of(type) == WORDS)
-		dot_bytes(c, type, n_tiles, n, w, x + act_head(type), whole);
+		dot_bytes(c, type, flat, n_tiles, n, w, x + act_head(type), whole);
 	else if (n_tiles == TILES)
-		dot_pair(c, type, n, w, x, s, half, whole);
+		dot_pair(c, type, flat, n, w, x, sub, whole);
 	else
-		dot_chains(type, n, w, x, s->sub + half, whole[0]);
+		dot_chains(type, flat, n, w, x, sub[0], whole[0]);
 	for (int r = 0; r < n; r++)
 		for (int t = 0; t < n_tiles; t++)
 			sum[t][r] = _mm256_cvtepi32_ps(whole[t][r]);

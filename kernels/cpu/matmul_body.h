@@ -2,8 +2,9 @@
  * reference's chain (rules 5 and 6). Included by a matmul_*.c after matmul_load.h and its own
  *
  *     int tiles_of(type, n)    tiles that n rows are multiplied with at once, at most TILES
- *     void dot_block(call, type, n_tiles, n, x, scales, half, w, sum)    the integers of rule 5, as
- *                              floats; half: the first of its sub-scales
+ *     void dot_block(call, type, flat, n_tiles, n, x, sub, w, sum)    the integers of rule 5, as
+ *                              floats, sub being the scales of the halves of each tile's block
+ *     void load_all(type, w, codes)    the eight quads of a block as they are multiplied
  *     void sub_scales(words, scales)    from half_words()
  *     int act_head(type), act_words(type)    words of a row's block, before its integers and in all
  *     void put_sums(type, q, out)     those at ACT_SUM, but for formats with a minimum of a block
@@ -49,27 +50,28 @@ INLINE void block_scales(
 	*mw = f.subs ? s->mw[i] : load_f16(head + LANES * 2);
 }
 
-/* Rule 5: block i of a chunk, whose scales these are, with the rows' words x, and whose integers
- * `sum` has. */
-INLINE void add_block(enum k_type type, int n, const int32_t *x, const uint8_t *head,
-	const struct scales *s, const VECI *minima, int i, const VEC *sum, VEC *acc, VEC *min)
+/* Rule 5: a block with the rows' words x, whose scales these are, and whose integers `sum` has. */
+INLINE void add_block(enum k_type type, int n, const int32_t *x, VEC dw, VEC mw, VECI minima,
+	const VEC *sum, VEC *acc, VEC *min)
 {
-	const struct k_facts f = k_facts_of(type);
-	VEC dw, mw;
-
-	block_scales(type, head, s, i, &dw, &mw);
 	for (int r = 0; r < n; r++, x += act_words(type)) {
 		const VEC d = load_scale(x + ACT_SCALE);
 		VEC t = V(mul_ps)(dw, sum[r]);
 
 		acc[r] = V(fmadd_ps)(d, t, acc[r]);
 		if (k_has_two_terms(type)) {
-			t = V(cvtepi32_ps)(V(madd_epi16)(load_word(x + ACT_SUM), minima[i]));
+			t = V(cvtepi32_ps)(V(madd_epi16)(load_word(x + ACT_SUM), minima));
 			min[r] = V(fmadd_ps)(d, V(mul_ps)(mw, t), min[r]);
-		} else if (f.min_at >= 0) {
+		} else if (k_has_min(type)) {
 			min[r] = V(fmadd_ps)(mw, load_scale(x + ACT_SUM), min[r]);
 		}
 	}
+}
+
+INLINE void prefetch(const uint8_t *p, int bytes)
+{
+	for (int at = 0; at < bytes; at += 64)
+		_mm_prefetch((const char *)p + at, _MM_HINT_T1);
 }
 
 /* Fetches what is read next, unless a cache has it: of tiles side by side the same piece of those
@@ -79,8 +81,7 @@ INLINE void ahead(const struct k_tile_call *c, int n_tiles, const uint8_t *p, in
 	const size_t by = n_tiles > 1 ? (size_t)n_tiles * c->tile_bytes : AHEAD;
 
 	for (int t = 0; t < n_tiles && !(n_tiles > 1 && c->again); t++)
-		for (int at = 0; at < bytes; at += 64)
-			_mm_prefetch((const char *)p + (size_t)t * c->tile_bytes + by + at, _MM_HINT_T1);
+		prefetch(p + (size_t)t * c->tile_bytes + by, bytes);
 }
 
 /* Rule 3: each is added, and rounded, alone. */
@@ -93,6 +94,22 @@ INLINE void store(const struct k_tile_call *c, int r, int t, VEC sum)
 	if (c->residual)
 		sum = V(add_ps)(sum, V(loadu_ps)(c->residual + at));
 	V(storeu_ps)(c->y + at, sum);
+}
+
+/* The sums of n_tiles tiles from the first, with those of minima behind them. */
+INLINE void store_tiles(const struct k_tile_call *c, int n_tiles, int n, int first, int apart,
+	VEC acc[TILES][2 * MAX_ROWS])
+{
+	for (int t = 0; t < n_tiles; t++)
+		for (int r = 0; r < n; r++)
+			store(c, r, first + t, apart ? V(add_ps)(acc[t][r], acc[t][r + apart]) : acc[t][r]);
+}
+
+INLINE void clear_tiles(int n_tiles, int n, VEC acc[TILES][2 * MAX_ROWS])
+{
+	for (int t = 0; t < n_tiles; t++)
+		for (int r = 0; r < n; r++)
+			acc[t][r] = V(setzero_ps)();
 }
 
 /* n_tiles side by side, from the first, share what is loaded of the activations. */
@@ -108,9 +125,7 @@ INLINE void quantised_tiles(
 	const int32_t *x = c->acts;
 	VEC acc[TILES][2 * MAX_ROWS];
 
-	for (int t = 0; t < n_tiles; t++)
-		for (int r = 0; r < n + apart; r++)
-			acc[t][r] = V(setzero_ps)();
+	clear_tiles(n_tiles, n + apart, acc);
 	for (int32_t b = 0; b < n_blocks; b += l.chunk, tile += head + l.chunk * block) {
 		struct scales s[TILES];
 		VECI minima[TILES][8]; /* of halves */
@@ -120,30 +135,43 @@ INLINE void quantised_tiles(
 			load_scales(type, tile + t * c->tile_bytes, &s[t], minima[t]);
 		for (int i = 0; i < l.chunk && b + i < n_blocks; i++, x += n * act_words(type)) {
 			const uint8_t *w = tile + head + i * block;
-			VEC sum[TILES][MAX_ROWS];
+			const SUB *sub[TILES];
+			VEC sum[TILES][MAX_ROWS], dw, mw;
 
 			if (l.chunk == 8) /* prevents a burst of so many */
 				ahead(c, n_tiles, w, block);
-			dot_block(c, type, n_tiles, n, x, s, 2 * i, w, sum);
 			for (int t = 0; t < n_tiles; t++)
-				add_block(type, n, x, tile + t * c->tile_bytes, &s[t], minima[t], i, sum[t], acc[t],
-					acc[t] + apart);
+				sub[t] = s[t].sub + 2 * i;
+			dot_block(c, type, false, n_tiles, n, x, sub, w, sum);
+			for (int t = 0; t < n_tiles; t++) {
+				block_scales(type, tile + t * c->tile_bytes, &s[t], i, &dw, &mw);
+				add_block(type, n, x, dw, mw, minima[t][i], sum[t], acc[t], acc[t] + apart);
+			}
 		}
 	}
-	for (int t = 0; t < n_tiles; t++)
-		for (int r = 0; r < n; r++)
-			store(c, r, first + t, apart ? V(add_ps)(acc[t][r], acc[t][r + apart]) : acc[t][r]);
+	store_tiles(c, n_tiles, n, first, apart, acc);
 }
 
-INLINE void quantised(const struct k_tile_call *c, enum k_type type, int n)
+#include "kernels/cpu/matmul_flat.h"
+
+INLINE void some_tiles(
+	const struct k_tile_call *c, enum k_type type, bool flat, int n_tiles, int n, int first)
+{
+	if (flat)
+		flat_tiles(c, type, n_tiles, n, first);
+	else
+		quantised_tiles(c, type, n_tiles, n, first);
+}
+
+INLINE void quantised(const struct k_tile_call *c, enum k_type type, bool flat, int n)
 {
 	const int pair = tiles_of(type, n);
 	int32_t t = 0;
 
 	for (; pair > 1 && t + pair <= c->n_tiles; t += pair)
-		quantised_tiles(c, type, pair, n, t);
+		some_tiles(c, type, flat, pair, n, t);
 	for (; t < c->n_tiles; t++)
-		quantised_tiles(c, type, 1, n, t);
+		some_tiles(c, type, flat, 1, n, t);
 }
 
 /* Quads j and j + 4 of a block as signed bytes: the weights before their scales. */
@@ -286,7 +314,7 @@ INLINE void floats(const struct k_tile_call *c, enum k_type type, int n)
 INLINE void tile_rows(const struct k_tile_call *c, enum k_type type, int n)
 {
 	if (k_is_quantised(type))
-		quantised(c, type, n);
+		quantised(c, type, false, n);
 	else
 		floats(c, type, n);
 }
@@ -333,9 +361,12 @@ INLINE void prepare(
 #define X(name, ...)                                                                               \
 	static void tile_##name(const struct k_tile_call *c)                                           \
 	{                                                                                              \
-		switch (c->n) {                                                                            \
-			ALL_ROWS(K_##name)                                                                     \
-		}                                                                                          \
+		if (c->flat)                                                                               \
+			quantised(c, K_##name, true, MAX_ROWS);                                                \
+		else                                                                                       \
+			switch (c->n) {                                                                        \
+				ALL_ROWS(K_##name)                                                                 \
+			}                                                                                      \
 	}                                                                                              \
 	static void decode_##name(                                                                     \
 		const uint8_t *tile, int32_t from, int32_t to, const uint64_t *columns, float *out)        \
@@ -347,6 +378,11 @@ INLINE void prepare(
 	{                                                                                              \
 		if (k_is_quantised(K_##name))                                                              \
 			prepare(K_##name, in, first, n, out);                                                  \
+	}                                                                                              \
+	static void unpack_##name(const uint8_t *tile, int32_t n_cols, size_t next, uint8_t *out)      \
+	{                                                                                              \
+		if (k_is_quantised(K_##name))                                                              \
+			unpack(K_##name, tile, n_cols, next, out);                                             \
 	}
 K_TYPES(X)
 #undef X
@@ -362,6 +398,10 @@ static const struct k_tiling tiling = {
 	.decode = { K_TYPES(X) },
 #undef X
 	.words = words,
+	.flat_bytes = flat_bytes,
+#define X(name, ...) [K_##name] = unpack_##name,
+	.unpack = { K_TYPES(X) },
+#undef X
 #define X(name, ...) [K_##name] = prepare_##name,
 	.prepare = { K_TYPES(X) },
 #undef X

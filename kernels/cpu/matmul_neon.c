@@ -52,9 +52,10 @@ INLINE int excess_of(enum k_type type)
 	return k_low_bits(type) == 8 || k_facts_of(type).book ? 0 : -k_least(type);
 }
 
-/* Quads 4 * half … 4 * half + 3 of a block, less `less`. Four bits alone need no mask after a shift
- * of bytes. */
-INLINE void load_weights(enum k_type type, const uint8_t *w, int half, int less, int8x16_t out[4])
+/* Quads 4 * half … 4 * half + 3 of a block, less `less`, which unpacked ones have been. Four bits
+ * alone need no mask after a shift of bytes. */
+INLINE void load_weights(
+	enum k_type type, bool flat, const uint8_t *w, int half, int less, int8x16_t out[4])
 {
 	const int book = k_facts_of(type).book, low = k_low_bits(type);
 
@@ -62,8 +63,9 @@ INLINE void load_weights(enum k_type type, const uint8_t *w, int half, int less,
 		const uint8x16_t v = (uint8x16_t)load(w + j * LANES * 4);
 		__m128i part[2];
 
-		if (low == 8) {
+		if (flat || low == 8) {
 			out[j] = (int8x16_t)load(w + (4 * half + j) * LANES * 4);
+			continue;
 		} else if (low == 4 && !k_high_bits(type)) {
 			out[j] = (int8x16_t)(half ? v >> 4 : v & 15);
 		} else {
@@ -86,6 +88,12 @@ INLINE __m128i dot_half(const int8x16_t w[4], const int8_t *q, __m128i sum)
 	sum = vdotq_laneq_s32(sum, w[1], x, 1);
 	sum = vdotq_laneq_s32(sum, w[2], x, 2);
 	return vdotq_laneq_s32(sum, w[3], x, 3);
+}
+
+INLINE void load_all(enum k_type type, const uint8_t *w, __m128i codes[8])
+{
+	for (int h = 0; h < 2; h++)
+		load_weights(type, false, w, h, excess_of(type), (int8x16_t *)codes + 4 * h);
 }
 
 INLINE int act_words(enum k_type type)
@@ -120,9 +128,8 @@ INLINE int tiles_of(enum k_type type, int n)
 
 /* The halves one after the other, so that the sums of all rows and the weights fit the registers.
  * Many rows take the excess away from the weights, few from their sums. */
-INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
-	const int32_t *x, const struct scales *s, int half, const uint8_t *w,
-	__m128 out[TILES][MAX_ROWS])
+INLINE void dot_block(const struct k_tile_call *c, enum k_type type, bool flat, int n_tiles, int n,
+	const int32_t *x, const SUB *const *sub, const uint8_t *w, __m128 out[TILES][MAX_ROWS])
 {
 	const bool halves = k_has_halves(type);
 	const int excess = excess_of(type), less = n > 2 ? excess : 0;
@@ -132,7 +139,7 @@ INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles
 	(void)c, (void)n_tiles;
 #pragma GCC unroll 2
 	for (int h = 0; h < 2; h++) {
-		load_weights(type, w, h, less, weight);
+		load_weights(type, flat, w, h, less, weight);
 		for (int r = 0; r < n; r++) {
 			const int32_t *row = x + r * act_words(type);
 
@@ -140,9 +147,9 @@ INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles
 				sum[r] = excess > less ? load_word(row + ACT_SUM + h) : vdupq_n_s32(0);
 			sum[r] = dot_half(weight, (const int8_t *)(row + act_head(type)) + 16 * h, sum[r]);
 			if (halves && !h)
-				whole[r] = sum[r] * s->sub[half];
+				whole[r] = sum[r] * sub[0][0];
 			else if (halves)
-				sum[r] = whole[r] + sum[r] * s->sub[half + 1];
+				sum[r] = whole[r] + sum[r] * sub[0][1];
 		}
 	}
 	for (int r = 0; r < n; r++)

@@ -12,10 +12,15 @@ INLINE int excess_of(enum k_type type)
 }
 
 /* Loads quads j and j + 4 of a block as codes: weights minus k_least(), if that is negative. */
-INLINE void load_weights(enum k_type type, const uint8_t *w, int j, VECI *lo, VECI *hi)
+INLINE void load_weights(enum k_type type, bool flat, const uint8_t *w, int j, VECI *lo, VECI *hi)
 {
 	const int book = k_facts_of(type).book;
 
+	if (flat) {
+		*lo = load(w + j * LANES * 4);
+		*hi = load(w + (j + 4) * LANES * 4);
+		return;
+	}
 	load_codes(type, w, j, lo, hi);
 	if (book) {
 		const __m128i values =
@@ -26,6 +31,12 @@ INLINE void load_weights(enum k_type type, const uint8_t *w, int j, VECI *lo, VE
 		*lo = V(shuffle_epi8)(codes, *lo);
 		*hi = V(shuffle_epi8)(codes, *hi);
 	}
+}
+
+INLINE void load_all(enum k_type type, const uint8_t *w, VECI codes[8])
+{
+	for (int j = 0; j < 4; j++)
+		load_weights(type, false, w, j, &codes[j], &codes[j + 4]);
 }
 
 INLINE int act_words(enum k_type type)
@@ -47,8 +58,8 @@ INLINE void add_quads(enum k_type type, int n_tiles, int n, const VECI w[TILES],
 
 /* One block of 32 columns of n_tiles tiles times n rows: exact sums of each half in each lane,
  * added to lo and hi, which may be one (and are for codes of 8 bits). */
-INLINE void dot(const struct k_tile_call *c, enum k_type type, int n_tiles, int n, const uint8_t *w,
-	const int32_t *q, VECI lo[TILES][MAX_ROWS], VECI hi[TILES][MAX_ROWS])
+INLINE void dot(const struct k_tile_call *c, enum k_type type, bool flat, int n_tiles, int n,
+	const uint8_t *w, const int32_t *q, VECI lo[TILES][MAX_ROWS], VECI hi[TILES][MAX_ROWS])
 {
 	VECI v[2][TILES];
 
@@ -63,7 +74,7 @@ INLINE void dot(const struct k_tile_call *c, enum k_type type, int n_tiles, int 
 #pragma GCC unroll 4
 	for (int j = 0; j < 4; j++) {
 		for (int t = 0; t < n_tiles; t++)
-			load_weights(type, w + (size_t)t * c->tile_bytes, j, &v[0][t], &v[1][t]);
+			load_weights(type, flat, w + (size_t)t * c->tile_bytes, j, &v[0][t], &v[1][t]);
 		add_quads(type, n_tiles, n, v[0], q + j, lo);
 		add_quads(type, n_tiles, n, v[1], q + j + 4, hi);
 	}
@@ -99,8 +110,8 @@ INLINE void start(enum k_type type, const int32_t *x, VECI *lo, VECI *hi)
 
 /* The integer of rule 5, as a float. With sub-scales it is composed in floats, exactly: each part
  * is below 2^23 and the whole below 2^24. */
-INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
-	const int32_t *x, const struct scales *s, int half, const uint8_t *w, VEC sum[TILES][MAX_ROWS])
+INLINE void dot_block(const struct k_tile_call *c, enum k_type type, bool flat, int n_tiles, int n,
+	const int32_t *x, const SUB *const *sub, const uint8_t *w, VEC sum[TILES][MAX_ROWS])
 {
 	const bool halves = k_has_halves(type);
 	VECI lo[TILES][MAX_ROWS], hi[TILES][MAX_ROWS];
@@ -110,17 +121,14 @@ INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles
 		for (int t = 1; t < n_tiles; t++)
 			lo[t][r] = lo[0][r], hi[t][r] = hi[0][r];
 	}
-	dot(c, type, n_tiles, n, w, x + act_head(type), lo, halves ? hi : lo);
-	for (int t = 0; t < n_tiles; t++) {
-		const VEC *sub = s[t].sub + half;
-
+	dot(c, type, flat, n_tiles, n, w, x + act_head(type), lo, halves ? hi : lo);
+	for (int t = 0; t < n_tiles; t++)
 		for (int r = 0; r < n; r++) {
 			sum[t][r] = V(cvtepi32_ps)(lo[t][r]);
 			if (halves)
-				sum[t][r] =
-					V(fmadd_ps)(sub[1], V(cvtepi32_ps)(hi[t][r]), V(mul_ps)(sub[0], sum[t][r]));
+				sum[t][r] = V(fmadd_ps)(
+					sub[t][1], V(cvtepi32_ps)(hi[t][r]), V(mul_ps)(sub[t][0], sum[t][r]));
 		}
-	}
 }
 
 /* Bytes of the words, as floats. */

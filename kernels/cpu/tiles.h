@@ -33,6 +33,7 @@ struct k_tile_call {
 	size_t tile_bytes;
 	int32_t n_tiles, n_cols, n;
 	bool again; /* other rows just read these tiles, which a cache may hold */
+	bool flat;  /* tiles are as unpack() leaves them, and n is the most rows */
 	/* of weights in floats */
 	int32_t dim; /* stride of the activations; n_cols is not larger */
 	const float *x;
@@ -58,6 +59,11 @@ struct k_tiling {
 	 * of a block of 32 columns next to one another, in `words` words of 32 bits each: its scale,
 	 * what sums of products start from, and its integers. */
 	int32_t (*words)(enum k_type type);
+	/* A tile for many rows: of each block the codes that are multiplied, a byte each, and its
+	 * scales as they are used. Bytes; 0: what is packed is as good. next: bytes to the tile to
+	 * fetch. */
+	size_t (*flat_bytes)(enum k_type type, int32_t n_cols);
+	void (*unpack[K_N_TYPES])(const uint8_t *tile, int32_t n_cols, size_t next, uint8_t *out);
 	void (*prepare[K_N_TYPES])(const struct k_acts *in, int32_t first, int32_t n, int32_t *out);
 };
 

@@ -4,7 +4,8 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/tiles.h"
 
-enum { ROWS_BYTES = 192 << 10 }; /* activations of one strip: they stay in a core's L2 cache */
+enum { FLAT_GROUPS = 6 };        /* of max_rows, from which on unpacking a tile once pays */
+enum { ROWS_BYTES = 384 << 10 }; /* activations of one strip: they stay in a core's L2 cache */
 
 /* Points the call at results from `row` of activations from r. */
 static void place(
@@ -30,7 +31,7 @@ struct prepared {
 	float *x;
 	uint64_t *columns;
 };
-enum { PREPARED_BYTES = K_SCRATCH_BYTES / 4 };
+enum { PREPARED_BYTES = K_SCRATCH_BYTES / 4, FLAT_BYTES = PREPARED_BYTES / 4 };
 
 /* Words of row r, where a call's rows begin. If they are not there yet they are made, with as many
  * more rows as there is room for: they serve all parts and pieces of an op. */
@@ -40,8 +41,8 @@ static const int32_t *prepared_of(const struct k_tiling *t, const struct k_matmu
 	const size_t row = (size_t)a->in.dim / K_QBLOCK * (size_t)t->words(type);
 
 	if (made->type != type || r < made->from || r + n > made->to) {
-		const int32_t fit =
-			(int32_t)(PREPARED_BYTES / (row * sizeof *made->words)) / t->max_rows * t->max_rows;
+		const int32_t fit = (int32_t)((PREPARED_BYTES - FLAT_BYTES) / (row * sizeof *made->words)) /
+							t->max_rows * t->max_rows;
 
 		made->type = type;
 		made->from = r;
@@ -176,6 +177,60 @@ static int32_t group_of(const struct k_tile_call *call, bool decode, int32_t lef
 	return left < n ? left : n;
 }
 
+/* Whether n tiles are worth unpacking for so many rows, and then as unpack() leaves them, behind
+ * the words of rows. */
+static const uint8_t *unpacked(const struct k_tiling *t, const struct k_matrix *w, int32_t tile,
+	int32_t n, int32_t rows, const struct prepared *made)
+{
+	const size_t bytes = t->flat_bytes(w->type, w->n_cols);
+	const size_t packed = k_tile_bytes(w->type, t->lanes, w->n_cols);
+	uint8_t *out = (uint8_t *)made->words + PREPARED_BYTES - FLAT_BYTES;
+
+	if (!bytes || rows < FLAT_GROUPS * t->max_rows || (size_t)n * bytes > FLAT_BYTES)
+		return NULL;
+	for (int32_t i = 0; i < n; i++)
+		t->unpack[w->type]((const uint8_t *)w->data + (size_t)(tile + i) * packed, w->n_cols,
+			(size_t)n * packed, out + (size_t)i * bytes);
+	return out;
+}
+
+/* The call's tiles, from tile i of a part, by rows [from, to). */
+static void multiply_strip(const struct k_tiling *t, const struct k_matmul *a, int32_t part,
+	int32_t i, struct range rows, struct k_tile_call *call, struct prepared *made)
+{
+	const struct k_matrix *w = a->part[part].w;
+	const bool decode = a->as_floats && k_is_quantised(w->type);
+	const bool few = decode && rows.hi - rows.lo <= t->max_rows;
+	const enum k_type type = decode ? K_F32 : w->type;
+	const size_t bytes = call->tile_bytes;
+	const int32_t lanes = call->n_tiles * t->lanes, left = w->n_rows - i * t->lanes;
+	const uint8_t *flat = NULL, *tile = (const uint8_t *)w->data + (size_t)i * bytes;
+
+	if (decode && !few)
+		tile = decoded(t, w, i, call->n_tiles, 0, w->n_cols, made);
+	else if (!decode)
+		flat = unpacked(t, w, i, call->n_tiles, rows.hi - rows.lo, made);
+	for (int32_t r = rows.lo; r < rows.hi; r += call->n) {
+		call->n = rows.hi - r < t->max_rows ? rows.hi - r : t->max_rows;
+		call->again = r > rows.lo;
+		call->flat = flat && call->n == t->max_rows;
+		call->tile = call->flat ? flat : tile;
+		call->tile_bytes = call->flat ? t->flat_bytes(type, w->n_cols) : bytes;
+		take_rows(t, a, type, r, call, made);
+		if (made->columns) {
+			call->x = made->x + (size_t)(r - rows.lo) * (size_t)a->in.dim;
+			call->columns = made->columns;
+		}
+		place(call, a, part, i * t->lanes, r);
+		if (lanes <= left && !few)
+			t->fn[type](call);
+		else
+			multiply_apart(
+				t, type, few ? w : NULL, i, call, lanes, left < lanes ? left : lanes, made);
+	}
+	call->tile_bytes = bytes;
+}
+
 /* Multiplies tiles of a part by rows: rows in strips that stay cached, and all tiles by a strip
  * before the next one. */
 static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t part,
@@ -195,36 +250,13 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 		return;
 	made->end = rows.hi;
 	for (int32_t from = rows.lo; from < rows.hi; from += strip) {
-		int32_t to = rows.hi - from < strip ? rows.hi : from + strip;
-		const bool few = decode && to - from <= t->max_rows;
+		const struct range here = { from, rows.hi - from < strip ? rows.hi : from + strip };
 
 		if (decode && a->above > 0)
-			keep_beyond(a, w->n_cols, from, to, made);
+			keep_beyond(a, w->n_cols, here.lo, here.hi, made);
 		for (int32_t i = tiles.lo; i < tiles.hi; i += call.n_tiles) {
-			const int32_t left = w->n_rows - i * t->lanes;
-			int32_t lanes;
-
 			call.n_tiles = group_of(&call, decode, tiles.hi - i);
-			if (!decode)
-				call.tile = (const uint8_t *)w->data + (size_t)i * call.tile_bytes;
-			else if (!few)
-				call.tile = decoded(t, w, i, call.n_tiles, 0, w->n_cols, made);
-			lanes = call.n_tiles * t->lanes;
-			for (int32_t r = from; r < to; r += call.n) {
-				call.n = to - r < t->max_rows ? to - r : t->max_rows;
-				call.again = r > from;
-				take_rows(t, a, type, r, &call, made);
-				if (made->columns) {
-					call.x = made->x + (size_t)(r - from) * (size_t)a->in.dim;
-					call.columns = made->columns;
-				}
-				place(&call, a, part, i * t->lanes, r);
-				if (lanes <= left && !few)
-					t->fn[type](&call);
-				else
-					multiply_apart(t, type, few ? w : NULL, i, &call, lanes,
-						left < lanes ? left : lanes, made);
-			}
+			multiply_strip(t, a, part, i, here, &call, made);
 		}
 	}
 }

@@ -24,7 +24,7 @@
 enum { MAX_N = 64, GUARD = 64 };
 
 static const int threads[] = { 1, 2, 3, 7 };
-static const int counts[] = { 1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64 };
+static const int counts[] = { 1, 2, 3, 4, 5, 7, 8, 16, 17, 51, 64 };
 
 static struct k_ctx *ref;
 static struct contexts all;
