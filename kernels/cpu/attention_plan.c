@@ -140,6 +140,20 @@ static double floats_needed(const struct attend_plan *p)
 		   q * d + p->stride + spans * kept + tail * (q * d + p->stride + kept);
 }
 
+static bool is_observed(const struct k_attention *a)
+{
+	bool observed = a->attn_score != NULL;
+
+	for (int32_t r = 0; r < a->n; r++)
+		observed = observed || (a->rows[r].observe >= 0 && (a->share || a->near_zero));
+	return observed;
+}
+
+bool k_together(const struct k_op *op)
+{
+	return op->kind == K_OP_stats || (op->kind == K_OP_attention && is_observed(&op->u.attention));
+}
+
 bool attend_plan(struct attend_plan *p, const struct k_attention *a, int n_threads)
 {
 	struct attend_item item;
@@ -153,9 +167,7 @@ bool attend_plan(struct attend_plan *p, const struct k_attention *a, int n_threa
 		p->n_units = item.first_unit + item.n_spans;
 	}
 	p->stride = (p->max_queries + 7) / 8 * 8;
-	p->observed = a->attn_score != NULL;
-	for (int32_t r = 0; r < a->n; r++)
-		p->observed = p->observed || (a->rows[r].observe >= 0 && (a->share || a->near_zero));
+	p->observed = is_observed(a);
 	p->max_tail = (int32_t)(p->n_units / n_threads + 1);
 	p->max_tail = p->max_tail < p->max_spans ? p->max_tail : p->max_spans;
 	return floats_needed(p) * sizeof(float) <= (double)K_SCRATCH_BYTES;

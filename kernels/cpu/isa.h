@@ -3,8 +3,9 @@
  *
  * An op function does part tid of n_threads of an op and splits its outputs itself, by k_split() or
  * by drawing work from op->ticket. A part is run by one thread, once; a thread may run several, one
- * after the other, unless the op is `together`; n_threads counts parts, if op->by_rows. Whatever
- * the split, the bits are those of ref. */
+ * after the other, unless the op is `together`; n_threads counts parts, if op->by_rows. Where there
+ * are as many parts as threads, scratch is that of thread tid, whoever runs its part. Whatever the
+ * split, the bits are those of ref. */
 #ifndef CUTAWAY_KERNELS_ISA_H
 #define CUTAWAY_KERNELS_ISA_H
 
@@ -28,7 +29,8 @@ struct k_isa {
 	const char *name;
 	bool (*runs_here)(void);
 	k_fn *fn[K_N_KINDS];
-	bool together[K_N_KINDS]; /* its parts wait for one another: each thread does its own */
+	/* Whether the op's parts wait for one another: each thread does its own. NULL: none do. */
+	bool (*together)(const struct k_op *op);
 	size_t (*packed_bytes)(enum k_type type, int32_t n_rows, int32_t n_cols);
 	int32_t pack_unit; /* rows that are packed together */
 	void (*pack)(struct k_matrix *m, const void *raw, int32_t first, int32_t n);
@@ -48,6 +50,9 @@ static inline void k_split(int64_t n, int tid, int n_threads, int64_t *lo, int64
 	*lo = n * tid / n_threads;
 	*hi = n * (tid + 1) / n_threads;
 }
+
+/* attention_plan.c: statistics, and attention that is observed. */
+bool k_together(const struct k_op *op);
 
 /* Waits inside an op until the ticket, which its threads increment, has reached `count`: this takes
  * microseconds, unless there are more threads than processors. */

@@ -51,7 +51,7 @@ const struct k_isa k_isa_avxvnni = {
 		[K_OP_attention] = k_avx2_attention,
 		[K_OP_experts] = tiled_experts,
 		K_VEC8_OPS },
-	.together = { [K_OP_attention] = true, [K_OP_stats] = true },
+	.together = k_together,
 	.packed_bytes = packed_bytes,
 	.pack_unit = LANES,
 	.pack = pack,

@@ -3,7 +3,7 @@
  * any; no state. */
 /* Vectors of a block of a flat tile: after its eight quads its scale, its minimum or that of its
  * halves' minima, those, and the halves' scales, as far as the format has them. */
-enum { FLAT_SCALE = 8, FEW_ROWS = MAX_ROWS <= 4 };
+enum { FLAT_SCALE = 8 };
 INLINE int flat_subs(enum k_type type)
 {
 	return FLAT_SCALE + 1 + k_has_min(type) + k_has_two_terms(type);
@@ -14,13 +14,15 @@ INLINE int flat_vectors(enum k_type type)
 	return flat_subs(type) + 2 * k_has_halves(type);
 }
 
+/* Bits above the low ones and scales of halves are worth it where eight rows share what is
+ * unpacked, scales of 256 columns and books where four do. */
 static size_t flat_bytes(enum k_type type, int32_t n_cols)
 {
-	const bool wanted = k_high_bits(type) || k_has_halves(type) || (FEW_ROWS && k_has_subs(type));
+	const bool few = MAX_ROWS <= 4 && (k_has_subs(type) || k_facts_of(type).book);
 
-	return wanted && k_is_quantised(type)
-			   ? (size_t)(n_cols / K_QBLOCK * flat_vectors(type)) * sizeof(VECI)
-			   : 0;
+	if (!k_is_quantised(type) || !(k_high_bits(type) || k_has_halves(type) || few))
+		return 0;
+	return (size_t)(n_cols / K_QBLOCK * flat_vectors(type)) * sizeof(VECI);
 }
 
 INLINE void unpack(enum k_type type, const uint8_t *tile, int32_t n_cols, size_t next, uint8_t *out)

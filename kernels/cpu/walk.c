@@ -151,7 +151,8 @@ static void finish(struct walk *w, unsigned at, unsigned parts, unsigned n, void
 	k_barrier_open(&w->barrier, done);
 }
 
-/* Does what parts of the op there are to do; returns how many. */
+/* Does what parts of the op there are to do; returns how many. Where a home has one part alone, its
+ * scratch goes with it: what parts leave for the last one lies where that looks for it. */
 static unsigned do_parts(struct walk *w, unsigned at, int tid, int n_threads, void *scratch)
 {
 	struct k_op *op = &w->program->op[at];
@@ -160,7 +161,8 @@ static unsigned do_parts(struct walk *w, unsigned at, int tid, int n_threads, vo
 	int part;
 
 	for (; claim(w, at, slices, tid, n_threads, &part); done++)
-		w->isa->fn[op->kind](op, part, n_threads * slices, scratch);
+		w->isa->fn[op->kind](
+			op, part, n_threads * slices, slices == 1 ? k_scratch_of(scratch, tid, part) : scratch);
 	return done;
 }
 
@@ -174,7 +176,7 @@ static void walk_thread(void *arg, int tid, int n_threads, void *scratch)
 		struct k_op *op = &w->program->op[at];
 		unsigned done;
 
-		if (!w->isa->together[op->kind]) {
+		if (!w->isa->together || !w->isa->together(op)) {
 			done = do_parts(w, at, tid, n_threads, scratch);
 		} else if ((done = joined != at)) {
 			joined = at;
