@@ -199,8 +199,10 @@ int32_t forward_add_products(const struct forward *f, const struct k_op *op,
 			add_matrix(f, p, w, 1, i == 0);
 	}
 	if (op->kind == K_OP_columns) {
-		const struct k_matrix w = { (enum k_type)op->u.columns.type, op->u.columns.n_rows,
-			op->u.columns.n_cols, true, NULL };
+		const struct k_matrix w = { .type = (enum k_type)op->u.columns.type,
+			.n_rows = op->u.columns.n_rows,
+			.n_cols = op->u.columns.n_cols,
+			.by_column = true };
 
 		if ((p = product_of(out, &n, most, op, &w)) != NULL)
 			add_matrix(f, p, &w, 1, true);

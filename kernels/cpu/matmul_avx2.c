@@ -342,6 +342,7 @@ const struct k_isa k_isa_avx2 = {
 	.together = { [K_OP_attention] = true, [K_OP_stats] = true },
 	.packed_bytes = packed_bytes,
 	.pack_unit = LANES,
+	.keeps_pairs = true,
 	.pack = pack,
 	.multiply = k_avx2_multiply,
 	.fma = k_avx2_fma,

@@ -54,6 +54,7 @@ const struct k_isa k_isa_avxvnni = {
 	.together = { [K_OP_attention] = true, [K_OP_stats] = true },
 	.packed_bytes = packed_bytes,
 	.pack_unit = LANES,
+	.keeps_pairs = true,
 	.pack = pack,
 	.multiply = k_avxvnni_multiply,
 	.fma = k_avx2_fma,
