@@ -5,20 +5,22 @@
 
 #include "kernels/arith.h"
 
+#define ALWAYS static inline __attribute__((always_inline))
+
 enum { KEPT = K_QBLOCK / 2 }; /* of a block */
 
-static size_t value_bytes(enum k_type type)
+ALWAYS size_t value_bytes(enum k_type type)
 {
 	return type == K_F32 ? 4 : 2;
 }
 
-static size_t block_bytes(enum k_type type, int32_t lanes)
+ALWAYS size_t block_bytes(enum k_type type, int32_t lanes)
 {
 	return (size_t)lanes * (sizeof(uint32_t) + KEPT * value_bytes(type));
 }
 
 /* The value kept at number j of a lane of the block at p. */
-static uint8_t *kept(enum k_type type, int32_t lanes, uint8_t *p, int32_t lane, size_t j)
+ALWAYS uint8_t *kept(enum k_type type, int32_t lanes, uint8_t *p, int32_t lane, size_t j)
 {
 	const size_t n = (size_t)lanes;
 
@@ -30,7 +32,7 @@ size_t k_pairs_tile_bytes(const struct k_matrix *m, int32_t lanes)
 	return ((size_t)(m->n_cols / K_QBLOCK) * block_bytes(m->type, lanes) + 63) / 64 * 64;
 }
 
-static uint32_t bits_at(enum k_type type, const uint8_t *p)
+ALWAYS uint32_t bits_at(enum k_type type, const uint8_t *p)
 {
 	uint32_t bits;
 	uint16_t half;
@@ -43,37 +45,55 @@ static uint32_t bits_at(enum k_type type, const uint8_t *p)
 	return half;
 }
 
-bool k_pairs_hold(enum k_type type, const void *raw, size_t n)
+/* The type is a constant in these: opening a file takes as long as they do. */
+ALWAYS bool hold(enum k_type type, const uint8_t *p, size_t n)
 {
-	const size_t bytes = value_bytes(type);
-	const uint8_t *p = raw;
+	uint32_t most = 0;
 
 	for (size_t i = 0; i < n; i += 4) {
-		int count = 0;
+		uint32_t count = 0;
 
-		for (int c = 0; c < 4; c++, p += bytes)
+		for (int c = 0; c < 4; c++, p += value_bytes(type))
 			count += bits_at(type, p) != 0;
-		if (count > 2)
-			return false;
+		most = count > most ? count : most;
 	}
-	return true;
+	return most <= 2;
 }
 
-/* Where fewer than two are kept the rest stays +0, at place 0. */
-static void pack_row(
-	const struct k_matrix *m, int32_t lanes, const uint8_t *row, uint8_t *to, int32_t lane)
+bool k_pairs_hold(enum k_type type, const void *raw, size_t n)
 {
-	const size_t bytes = value_bytes(m->type);
+	return type == K_F32 ? hold(K_F32, raw, n) : hold(K_F16, raw, n);
+}
 
-	for (int32_t b = 0; b < m->n_cols / K_QBLOCK; b++, to += block_bytes(m->type, lanes)) {
+/* Of four weights the bits of those that are kept, and their places; +0 where there are fewer than
+ * two. */
+struct pair {
+	uint32_t bits[5], place[5];
+};
+ALWAYS struct pair pair_of(enum k_type type, const uint8_t *p)
+{
+	struct pair pair = { 0 };
+
+	for (uint32_t c = 0, n = 0; c < 4; c++) { /* without a branch, which nobody could guess */
+		pair.bits[n] = bits_at(type, p + c * value_bytes(type));
+		pair.place[n] = c;
+		n += pair.bits[n] != 0;
+	}
+	return pair;
+}
+
+ALWAYS void pack_row(enum k_type type, const struct k_matrix *m, int32_t lanes, const uint8_t *row,
+	uint8_t *to, int32_t lane)
+{
+	for (int32_t b = 0; b < m->n_cols / K_QBLOCK; b++, to += block_bytes(type, lanes)) {
 		uint32_t places = 0;
 
-		for (size_t k = 0, j = 0; k < K_QBLOCK; k++, row += bytes) {
-			j = k % 4 ? j : k / 2;
-			if (!bits_at(m->type, row))
-				continue;
-			memcpy(kept(m->type, lanes, to, lane, j), row, bytes);
-			places |= (uint32_t)(k % 4) << 2 * j++;
+		for (size_t j = 0; j < KEPT; j += 2, row += 4 * value_bytes(type)) {
+			const struct pair pair = pair_of(type, row);
+
+			for (size_t i = 0; i < 2; i++)
+				memcpy(kept(type, lanes, to, lane, j + i), &pair.bits[i], value_bytes(type));
+			places |= (pair.place[0] | pair.place[1] << 2) << 2 * j;
 		}
 		memcpy(to + (size_t)lane * sizeof places, &places, sizeof places);
 	}
@@ -82,16 +102,19 @@ static void pack_row(
 void k_pairs_pack(
 	const struct k_matrix *m, int32_t lanes, const void *raw, int32_t first, int32_t n)
 {
-	const size_t row_bytes = (size_t)m->n_cols * value_bytes(m->type);
 	const size_t tile_bytes = k_pairs_tile_bytes(m, lanes);
+	const uint8_t *row = raw;
 
-	for (int32_t i = 0; i < n; i++) {
-		const int32_t lane = (first + i) % lanes;
-		uint8_t *tile = (uint8_t *)m->data + (size_t)((first + i) / lanes) * tile_bytes;
+	for (int32_t i = first; i < first + n; i++) {
+		uint8_t *tile = (uint8_t *)m->data + (size_t)(i / lanes) * tile_bytes;
 
-		if (lane == 0)
+		if (i % lanes == 0)
 			memset(tile, 0, tile_bytes);
-		pack_row(m, lanes, (const uint8_t *)raw + (size_t)i * row_bytes, tile, lane);
+		if (m->type == K_F32)
+			pack_row(K_F32, m, lanes, row, tile, i % lanes);
+		else
+			pack_row(K_F16, m, lanes, row, tile, i % lanes);
+		row += (size_t)m->n_cols * value_bytes(m->type);
 	}
 }
 
