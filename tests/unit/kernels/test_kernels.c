@@ -578,21 +578,26 @@ static bool flushes_subnormals(void)
 static void test_pack_fills(void **state)
 {
 	(void)state;
-	for (int t = 0; t < K_N_TYPES; t++)
+	for (int k = 0; k < 2 * K_N_TYPES; k++) /* the second time pairs */
 		for (int32_t rows = 1; rows <= 33; rows += rows < 18 ? 1 : 15) {
-			struct k_matrix m = {
-				.type = (enum k_type)t, .n_rows = rows, .n_cols = fitting(t, 96)
-			};
-			uint8_t *raw = random_weights(m.type, rows, m.n_cols, NASTY);
+			const enum k_type type = (enum k_type)(k / 2);
+			struct weights w = { .m = {
+									 .type = type, .n_rows = rows, .n_cols = fitting(type, 96) } };
 
+			if (k % 2 && k_types[type].block > 1)
+				continue;
+			w.raw = random_weights(type, rows, w.m.n_cols, NASTY);
+			if (k % 2)
+				weights_thin(&w);
 			for (int c = 0; c < all.n; c++) {
-				const size_t bytes = k_packed_bytes(all.ctx[c], m.type, rows, m.n_cols);
+				w.m.pairs = w.two_of_four && k_keeps_pairs(all.ctx[c], type, w.m.n_cols);
+				const size_t bytes = k_matrix_bytes(all.ctx[c], &w.m);
 				uint8_t *over[2] = { get(bytes), get(bytes) };
 
 				for (int i = 0; i < 2; i++) {
 					memset(over[i], i ? 0xff : 0, bytes + GUARD);
-					m.data = over[i];
-					k_pack(all.ctx[c], &m, raw);
+					w.m.data = over[i];
+					k_pack(all.ctx[c], &w.m, w.raw);
 				}
 				assert_memory_equal(over[0], over[1], bytes);
 				for (int i = 0; i < GUARD; i++)
@@ -600,7 +605,7 @@ static void test_pack_fills(void **state)
 				free(over[0]);
 				free(over[1]);
 			}
-			free(raw);
+			free(w.raw);
 		}
 }
 
