@@ -22,7 +22,7 @@ static char pruned[300];
 
 struct seen {
 	uint64_t hash;
-	int64_t weights, pairs, step_bytes;
+	int64_t weights, pairs, step_bytes, step_ops;
 	bool from_cache;
 };
 
@@ -33,7 +33,7 @@ static void on_event(void *arg, const struct event *ev)
 	if (ev->kind == EV_token)
 		s->hash = s->hash * 31 + (uint64_t)ev->u.token.hash;
 	if (ev->kind == EV_step)
-		s->step_bytes = ev->u.step.bytes;
+		s->step_bytes = ev->u.step.bytes, s->step_ops = ev->u.step.ops;
 	if (ev->kind == EV_session) {
 		s->weights = ev->u.session.weight_bytes;
 		s->pairs = ev->u.session.pair_bytes;
@@ -104,6 +104,7 @@ static void equal_and_smaller(const struct seen *whole, const struct seen *s, bo
 		return;
 	}
 	/* of 16 bits 9 are left, of 32 17 */
+	assert_true(s->step_ops < whole->step_ops);
 	assert_true(s->pairs > 0 && s->weights < whole->weights && s->step_bytes < whole->step_bytes);
 	assert_true(16 * s->pairs == 9 * (whole->weights - s->weights + s->pairs) ||
 				32 * s->pairs == 17 * (whole->weights - s->weights + s->pairs));
