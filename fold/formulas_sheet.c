@@ -75,8 +75,8 @@ static void weight_lines(struct numbers *n)
 
 	l = line(n->s, FORMULA_BYTES, "2·P", or_absent(2 * n->params), or_absent(n->weights),
 		"weights, 16 bits");
-	note(l, "the file's formats: %.2f bits a weight on average, with the scales of their blocks",
-		8 * n->weights / n->params);
+	note(l, "the file's formats%s: %.2f bits a weight on average, with the scales of their blocks",
+		n->t->session.pair_bytes > 0 ? ", and 2:4" : "", 8 * n->weights / n->params);
 }
 
 static double counted_kv(const struct numbers *n)

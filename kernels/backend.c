@@ -14,6 +14,7 @@
 #include "kernels/measure.h"
 #include "kernels/pool.h"
 #include "kernels/selfcheck.h"
+#include "kernels/cpu/tiles.h"
 #include "kernels/cpu/walk.h"
 
 static bool runs_anywhere(void)
@@ -306,7 +307,10 @@ size_t k_packed_bytes(const struct k_ctx *ctx, enum k_type type, int32_t n_rows,
 
 size_t k_matrix_bytes(const struct k_ctx *ctx, const struct k_matrix *m)
 {
+	const int32_t lanes = ctx->isa->pack_unit;
+
 	return m->by_column ? k_columns_bytes(m->type, m->n_rows, m->n_cols)
+		   : m->pairs   ? (size_t)((m->n_rows + lanes - 1) / lanes) * k_pairs_tile_bytes(m, lanes)
 						: k_packed_bytes(ctx, m->type, m->n_rows, m->n_cols);
 }
 
@@ -347,6 +351,8 @@ void k_pack_rows(
 {
 	if (m->by_column)
 		k_columns_pack(m, raw, first, n);
+	else if (m->pairs)
+		k_pairs_pack(m, ctx->isa->pack_unit, raw, first, n);
 	else
 		ctx->isa->pack(m, raw, first, n);
 }
@@ -379,6 +385,11 @@ void k_pack(struct k_ctx *ctx, struct k_matrix *m, const void *raw)
 		.unit = m->by_column ? K_STRIP : ctx->isa->pack_unit };
 
 	k_deal(ctx, (m->n_rows + p.unit - 1) / p.unit, pack, &p);
+}
+
+bool k_keeps_pairs(const struct k_ctx *ctx, enum k_type type, int32_t n_cols)
+{
+	return ctx->isa->keeps_pairs && !k_is_quantised(type) && n_cols % K_QBLOCK == 0;
 }
 
 const char *k_layout_name(const struct k_ctx *ctx)

@@ -54,6 +54,9 @@ struct k_matrix {
 	int32_t n_cols; /* inputs, a multiple of the type's block */
 	bool by_column; /* read by the op columns, and in its layout; set before it is packed */
 	void *data;
+	/* Of floats: of each four neighbours in a row at most two are not +0, and these alone are kept
+	 * (2:4), where k_keeps_pairs(); set before it is packed */
+	bool pairs;
 };
 
 /* Positions first … end - 1 of a sequence. What a row sees is a list of ranges: ascending, none
@@ -382,6 +385,9 @@ void k_pack(struct k_ctx *ctx, struct k_matrix *m, const void *raw);
 void k_pack_rows(
 	const struct k_ctx *ctx, struct k_matrix *m, const void *raw, int32_t first, int32_t n);
 int32_t k_pack_unit(const struct k_ctx *ctx);
+/* Whether matrices of the type and width may be pairs, and whether these n weights are. */
+bool k_keeps_pairs(const struct k_ctx *ctx, enum k_type type, int32_t n_cols);
+bool k_pairs_hold(enum k_type type, const void *raw, size_t n);
 /* Names the layout of packed matrices: two back ends of one name give the same bytes. It has the
  * instruction set and a hash of known matrices as packed, so a new layout has a new name. */
 const char *k_layout_name(const struct k_ctx *ctx);

@@ -405,11 +405,15 @@ int k_selfcheck_layout(struct k_ctx *ctx, char name[K_LAYOUT_NAME], struct err *
 	able = raw && packed;
 	for (size_t i = 0; able && i < RAW; i++)
 		raw[i] = (uint8_t)(i * 2654435761u >> 13);
-	for (int type = 0; able && type < K_N_TYPES; type++) {
-		struct k_matrix m = {
-			.type = (enum k_type)type, .n_rows = OUT, .n_cols = WIDE, .data = packed
-		};
+	for (int i = 0; able && i < 2 * K_N_TYPES; i++) { /* then pairs */
+		const enum k_type type = (enum k_type)(i % K_N_TYPES);
+		struct k_matrix m = { .type = type, .n_rows = OUT, .n_cols = WIDE, .data = packed };
 
+		m.pairs = i >= K_N_TYPES;
+		if (m.pairs && !k_keeps_pairs(ctx, type, WIDE))
+			continue;
+		for (int at = 0; m.pairs && at < RAW; at++)
+			raw[at] = at / k_types[type].block_bytes % 4 < 2 ? raw[at] : 0;
 		k_pack(ctx, &m, raw);
 		fold(&hash, packed, k_matrix_bytes(ctx, &m));
 	}

@@ -20,27 +20,30 @@ static bool counts_for_decode(const struct model *m, const struct gguf_tensor *t
 		   !strcmp(t->name, final_norm(m)) || (m->tied && !strcmp(t->name, "token_embd.weight"));
 }
 
-/* Bytes of a tensor that a token reads: of experts, of those that it uses. */
-static size_t bytes_read(const struct model *m, const struct gguf_tensor *t)
+/* Of `bytes` of a tensor those that a token reads: of experts, of those that it uses. */
+static size_t bytes_read(const struct model *m, const struct gguf_tensor *t, size_t bytes)
 {
 	const long layer = strncmp(t->name, "blk.", 4) ? -1 : strtol(t->name + 4, NULL, 10);
 	const struct block *ffn;
 	const struct experts *x;
 
 	if (layer < 0 || layer >= m->config.n_layers || !strstr(t->name, "_exps."))
-		return t->bytes;
+		return bytes;
 	ffn = &m->layer[layer].ffn;
 	x = ffn->params;
-	return ffn->kind == &layer_experts ? t->bytes / (size_t)x->n * (size_t)x->used : t->bytes;
+	return ffn->kind == &layer_experts ? bytes / (size_t)x->n * (size_t)x->used : bytes;
 }
 
 static void count_weights(struct model *m, const struct gguf *g)
 {
 	for (int32_t i = 0; i < gguf_n_tensors(g); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(g, i);
+		size_t pairs;
 
-		if (counts_for_decode(m, t))
-			m->weight_bytes += bytes_read(m, t);
+		if (!counts_for_decode(m, t))
+			continue;
+		m->weight_bytes += bytes_read(m, t, weights_bytes(&m->weights, t, &pairs));
+		m->pair_bytes += bytes_read(m, t, pairs);
 	}
 }
 
@@ -168,11 +171,12 @@ int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
 		goto fail;
 	*ctx *= o->times ? o->times : 1;
 	m->tied = !gguf_find(g, "output.weight");
-	count_weights(m, g);
 	m->weights.share = o->share;
+	m->weights.pairs = o->pairs;
 	if (weights_open(&m->weights, g, kernels, e) || ropes_open(m, *ctx, e))
 		goto fail;
 	plan_tensors(m, g, e);
+	count_weights(m, g);
 	if (e->code || (o->planned && o->planned(o->arg, m, e)) ||
 		weights_load(&m->weights, g, kernels, o->cache, o->abandon, e))
 		goto fail;

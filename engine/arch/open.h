@@ -9,6 +9,7 @@ struct model_options {
 	enum weights_cache cache;
 	const atomic_bool *abandon; /* see weights_load(); NULL: never */
 	bool share;                 /* its weights with other models of this file in the process */
+	bool pairs;                 /* matrices that are such are kept so (weights.h) */
 	bool beyond;                /* ctx may be more than the model's own */
 	int32_t times;              /* positions are so many times ctx; 0: once */
 	/* When all is planned, before weights are read; may choose which are. NULL: all are. */

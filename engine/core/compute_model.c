@@ -42,6 +42,7 @@ static int open_weights(struct engine *e, const struct engine_options *o, const 
 	struct model_options m = { .cache = WEIGHTS_CACHE_AUTO,
 		.abandon = o->abandon,
 		.share = o->replicas && !e->ranks,
+		.pairs = o->pack_zeros,
 		.beyond = counts_inside(o->visible),
 		.times = o->goes_on ? ENGINE_GOES_ON : 1,
 		.planned = e->ranks ? engine_ranks_plan : NULL,
@@ -134,6 +135,7 @@ static void fill_info(struct engine *e)
 	i->dim = c->dim;
 	i->vocab = c->vocab;
 	i->weight_bytes = e->model->weight_bytes;
+	i->pair_bytes = e->model->pair_bytes;
 	i->params = e->model->weights.n_weights;
 	i->from_packed_cache = e->model->weights.from_cache;
 	if (k_is_host(e->kernels))

@@ -55,7 +55,7 @@ struct engine_info {
 	const char *fallback; /* why "auto" took the CPU, or "" */
 	int32_t threads, n_layers, n_heads, n_kv_heads, head_dim, dim, vocab;
 	int32_t ctx, slots;
-	size_t model_bytes, weight_bytes;
+	size_t model_bytes, weight_bytes, pair_bytes;
 	bool from_packed_cache; /* the packed weights were read from the cache */
 	int64_t params;         /* weights of the model, each counted once */
 	int64_t memory_bytes;   /* of the machine; 0: not known, as on a device */

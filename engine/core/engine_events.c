@@ -36,6 +36,7 @@ void engine_emit_session(struct engine *e)
 	s->model_sha256 = ev_text(e->model_sha256);
 	s->model_bytes = (int64_t)i->model_bytes;
 	s->weight_bytes = (int64_t)i->weight_bytes;
+	s->pair_bytes = i->pair_bytes ? (int64_t)i->pair_bytes : EV_NULL_I;
 	s->n_layers = i->n_layers;
 	s->n_heads = i->n_heads;
 	s->n_kv_heads = i->n_kv_heads;

@@ -80,8 +80,9 @@ struct model {
 	struct memory_specs memory; /* memory groups of a sequence */
 	struct model_rope rope[MODEL_ROPES];
 	int32_t n_ropes;
-	/* bytes in the file that one decoded token reads: all layers and the output */
-	size_t weight_bytes;
+	/* bytes in the file that one decoded token reads: all layers and the output; of pairs those
+	 * that are kept, which are pair_bytes of them */
+	size_t weight_bytes, pair_bytes;
 	struct k_ctx *kernels;
 	struct weights weights;
 	void *columns; /* of model_add_columns(), or NULL */

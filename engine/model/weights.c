@@ -116,28 +116,83 @@ float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct
 	return (float *)(void *)(w->base + (p->to - w->arena));
 }
 
+/* ---- pairs ---- */
+
+struct look {
+	const struct gguf *g;
+	const struct weights_part *p;
+	atomic_bool others; /* a strip is no pairs, or cannot be read, which its filling will tell */
+};
+
+static void look_at_strip(void *arg, int64_t i, void *scratch)
+{
+	struct look *l = arg;
+	const struct gguf_tensor *t = l->p->tensor;
+	const size_t row = row_bytes(t);
+	const int32_t first = (int32_t)i * l->p->strip, left = l->p->matrix->n_rows - first;
+	const size_t n = (size_t)(left < l->p->strip ? left : l->p->strip);
+	struct err ignored = { 0 };
+
+	if (!atomic_load_explicit(&l->others, memory_order_relaxed) &&
+		(gguf_read_part(l->g, t, (size_t)(l->p->row + first) * row, n * row, scratch, &ignored) ||
+			!k_pairs_hold(t->type, scratch, n * (size_t)t->dim[0])))
+		atomic_store_explicit(&l->others, true, memory_order_relaxed);
+}
+
+/* The file is read for it, but of other matrices only a strip a thread. */
+static bool holds_pairs(
+	const struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct weights_part *p)
+{
+	struct look l = { .g = g, .p = p };
+
+	if (!w->pairs || !k_keeps_pairs(kernels, p->matrix->type, p->matrix->n_cols))
+		return false;
+	k_deal(kernels, p->n_strips, look_at_strip, &l);
+	return !l.others;
+}
+
+size_t weights_bytes(const struct weights *w, const struct gguf_tensor *t, size_t *pairs)
+{
+	size_t bytes = t->bytes;
+
+	*pairs = 0;
+	for (int32_t i = 0; i < w->n_parts; i++) {
+		const struct k_matrix *m = w->part[i].tensor == t ? w->part[i].matrix : NULL;
+		const size_t row = row_bytes(t);
+
+		if (!m || !m->pairs)
+			continue;
+		bytes -= (size_t)m->n_rows * row;
+		*pairs += (size_t)m->n_rows * (row / 2 + (size_t)m->n_cols / 8);
+	}
+	return bytes + *pairs;
+}
+
 int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 	const struct gguf_tensor *t, int64_t first, struct k_matrix *m, struct err *e)
 {
 	const int32_t unit = k_pack_unit(kernels);
 	const size_t row = row_bytes(t);
-	struct weights_part *p;
+	struct weights_part *p, part = { .tensor = t, .matrix = m, .row = first };
 	int32_t units;
+	struct k_matrix strip;
 
 	if (row * (size_t)unit > K_SCRATCH_BYTES)
 		return err_set(e, ERR_INPUT, "%s: tensor %s has rows of %zu bytes; %zu are the most",
 			gguf_path(g), t->name, row, K_SCRATCH_BYTES / (size_t)unit);
-	p = add_part(w, k_packed_bytes(kernels, m->type, m->n_rows, m->n_cols), e);
+	units = (int32_t)(STRIP_BYTES / (row * (size_t)unit));
+	part.strip = units > 1 ? units * unit : unit;
+	part.n_strips = (m->n_rows + part.strip - 1) / part.strip;
+	m->pairs = holds_pairs(w, g, kernels, &part);
+	strip = *m;
+	strip.n_rows = part.strip;
+	part.step = k_matrix_bytes(kernels, &strip);
+	p = add_part(w, k_matrix_bytes(kernels, m), e);
 	if (!p)
 		return -1;
-	units = (int32_t)(STRIP_BYTES / (row * (size_t)unit));
-	p->tensor = t;
-	p->matrix = m;
-	p->row = first;
-	p->strip = units > 1 ? units * unit : unit;
+	part.to = p->to;
+	*p = part;
 	m->data = w->base + (p->to - w->arena);
-	p->step = k_packed_bytes(kernels, m->type, p->strip, m->n_cols);
-	p->n_strips = (m->n_rows + p->strip - 1) / p->strip;
 	w->n_weights += (int64_t)m->n_rows * m->n_cols;
 	return 0;
 }

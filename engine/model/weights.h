@@ -50,6 +50,7 @@ struct weights {
 	int32_t n_parts, cap_parts;
 	int64_t n_weights; /* of all parts that were planned */
 	bool from_cache;
+	bool pairs;           /* keep matrices as pairs (k_matrix) that are; set before the plan */
 	bool share;           /* with other weights of the same file; set before weights_open() */
 	struct arena *shared; /* the arena is its */
 	int64_t pack_ns;      /* time spent packing, summed over all threads */
@@ -75,6 +76,9 @@ int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct err *e);
 int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 	const struct gguf_tensor *t, int64_t row, struct k_matrix *m, struct err *e);
+/* Bytes of a planned tensor, or of what is kept of it, of which `pairs` are of matrices kept so;
+ * until weights_load(). */
+size_t weights_bytes(const struct weights *w, const struct gguf_tensor *t, size_t *pairs);
 /* Fills everything. abandon (or NULL) becoming true ends it within milliseconds, with
  * ERR_INTERRUPTED; it is read until weights_close(). */
 int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels,

@@ -43,9 +43,11 @@ static struct k_matrix *make_part(
 		return NULL;
 	}
 	for (int32_t i = 0; i < n; i++) {
-		const size_t at = k_packed_bytes(k->kernels, of->type, rows.first, of->n_cols);
+		size_t at;
 
 		is[i] = of[i];
+		is[i].n_rows = rows.first;
+		at = k_matrix_bytes(k->kernels, &is[i]);
 		is[i].n_rows = split_width(rows);
 		is[i].data =
 			by_expert && (i < own.first || i >= own.end) ? NULL : (uint8_t *)of[i].data + at;

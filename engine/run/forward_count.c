@@ -3,6 +3,12 @@
 
 #include <string.h>
 
+/* Multiply-adds of a row, whose zeros may be left out. */
+static uint64_t macs(const struct k_matrix *w)
+{
+	return (uint64_t)w->n_rows * (uint64_t)w->n_cols / (w->pairs ? 2 : 1);
+}
+
 static void count_matmul(const struct forward *f, struct k_op *op)
 {
 	const struct k_matmul *m = &op->u.matmul;
@@ -12,7 +18,7 @@ static void count_matmul(const struct forward *f, struct k_op *op)
 	for (int32_t i = 0; i < m->n_parts; i++) {
 		const struct k_matrix *w = m->part[i].w;
 		op->bytes += k_matrix_bytes(f->model->kernels, w) + n * (uint64_t)w->n_rows * 4;
-		op->ops += 2 * n * (uint64_t)w->n_rows * (uint64_t)w->n_cols;
+		op->ops += 2 * n * macs(w);
 	}
 }
 
@@ -121,12 +127,12 @@ static void count_values(struct k_op *op, struct k_count c)
 static void count_experts(struct k_op *op)
 {
 	const struct k_experts *e = &op->u.experts;
-	uint64_t slots = (uint64_t)e->n * (uint64_t)e->k,
-			 cells = (uint64_t)e->w->n_rows * (uint64_t)e->w->n_cols,
+	uint64_t slots = (uint64_t)e->n * (uint64_t)e->k, cells = macs(e->w),
 			 matrices = slots < (uint64_t)e->n_experts ? slots : (uint64_t)e->n_experts;
 
 	op->bytes = matrices * (cells * (uint64_t)k_types[e->w->type].block_bytes /
-							   (uint64_t)k_types[e->w->type].block) +
+								   (uint64_t)k_types[e->w->type].block +
+							   (e->w->pairs ? cells / 4 : 0)) + /* their places */
 				slots * 4 * (uint64_t)(e->w->n_rows + e->w->n_cols);
 	op->ops = 2 * slots * cells;
 }
@@ -199,8 +205,10 @@ int32_t forward_add_products(const struct forward *f, const struct k_op *op,
 			add_matrix(f, p, w, 1, i == 0);
 	}
 	if (op->kind == K_OP_columns) {
-		const struct k_matrix w = { (enum k_type)op->u.columns.type, op->u.columns.n_rows,
-			op->u.columns.n_cols, true, NULL };
+		const struct k_matrix w = { .type = (enum k_type)op->u.columns.type,
+			.n_rows = op->u.columns.n_rows,
+			.n_cols = op->u.columns.n_cols,
+			.by_column = true };
 
 		if ((p = product_of(out, &n, most, op, &w)) != NULL)
 			add_matrix(f, p, &w, 1, true);

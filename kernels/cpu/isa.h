@@ -33,6 +33,7 @@ struct k_isa {
 	bool (*together)(const struct k_op *op);
 	size_t (*packed_bytes)(enum k_type type, int32_t n_rows, int32_t n_cols);
 	int32_t pack_unit; /* rows that are packed together */
+	bool keeps_pairs;  /* k_keeps_pairs() */
 	void (*pack)(struct k_matrix *m, const void *raw, int32_t first, int32_t n);
 	k_multiply_fn *multiply, *fma; /* of 8-bit integers, of f32 */
 };

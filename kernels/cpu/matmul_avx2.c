@@ -320,6 +320,7 @@ const struct k_isa k_isa_avx2 = {
 	.together = k_together,
 	.packed_bytes = packed_bytes,
 	.pack_unit = LANES,
+	.keeps_pairs = true,
 	.pack = pack,
 	.multiply = k_avx2_multiply,
 	.fma = k_avx2_fma,

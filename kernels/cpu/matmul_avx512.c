@@ -24,6 +24,8 @@
 	_mm512_shuffle_epi8(                                                                           \
 		v_broadcast128(_mm_loadu_si128((const __m128i *)(const void *)(book))), codes)
 #define v_broadcast128 _mm512_broadcast_i32x4
+#define v_fours(p) _mm512_broadcast_f32x4(_mm_loadu_ps(p))
+#define v_pick _mm512_permutevar_ps
 
 static inline __m512 load_f16(const uint8_t *p)
 {
@@ -77,6 +79,7 @@ const struct k_isa k_isa_avx512 = {
 	.together = k_together,
 	.packed_bytes = packed_bytes,
 	.pack_unit = LANES,
+	.keeps_pairs = true,
 	.pack = pack,
 	.multiply = k_avx512_multiply,
 	.fma = k_avx512_fma,

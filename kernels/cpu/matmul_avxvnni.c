@@ -54,6 +54,7 @@ const struct k_isa k_isa_avxvnni = {
 	.together = k_together,
 	.packed_bytes = packed_bytes,
 	.pack_unit = LANES,
+	.keeps_pairs = true,
 	.pack = pack,
 	.multiply = k_avxvnni_multiply,
 	.fma = k_avx2_fma,

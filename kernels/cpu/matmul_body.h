@@ -265,6 +265,8 @@ INLINE void add_column(const struct k_tile_call *c, enum k_type type, int n_tile
 	}
 }
 
+#include "kernels/cpu/matmul_pairs.h"
+
 /* Rule 6: n_tiles tiles and n rows at a time, so that their chains hide one another's latency. */
 INLINE void float_tiles(
 	const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int first)
@@ -281,7 +283,10 @@ INLINE void float_tiles(
 		for (int t = 0; t < n_tiles; t++)
 			for (int r = 0; r < n; r++)
 				seg[t][r] = V(setzero_ps)();
-		if (type == K_F32 && c->columns)
+		if (c->pairs)
+			for (int32_t b = from / K_QBLOCK; b < to / K_QBLOCK; b++)
+				add_pairs(c, type, n_tiles, n, w, b, seg);
+		else if (type == K_F32 && c->columns)
 			for (int32_t i = from / 64; 64 * i < to; i++)
 				for (uint64_t left = c->columns[i]; left; left &= left - 1)
 					add_column(c, type, n_tiles, n, w, 64 * i + __builtin_ctzll(left), true, seg);

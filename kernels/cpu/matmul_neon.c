@@ -20,6 +20,15 @@
 #define v_xor veorq_s32
 #define v_load _mm_load_si128
 #define v_lookup(book, codes) ((__m128i)vqtbl1q_s8(vld1q_s8(book), (uint8x16_t)(codes)))
+#define v_fours vld1q_f32
+
+/* As bytes: 4i … 4i + 3 of place i. */
+static inline __m128 v_pick(__m128 x, __m128i place)
+{
+	const uint32x4_t at = ((uint32x4_t)place & 3) * 0x04040404 + 0x03020100;
+
+	return (__m128)vqtbl1q_u8((uint8x16_t)x, (uint8x16_t)at);
+}
 
 static inline __m128 load_f16(const uint8_t *p)
 {
@@ -186,6 +195,7 @@ const struct k_isa k_isa_neon = {
 	.together = k_together,
 	.packed_bytes = packed_bytes,
 	.pack_unit = LANES,
+	.keeps_pairs = true,
 	.pack = pack,
 	.multiply = k_neon_multiply,
 	.fma = k_neon_fma,

@@ -346,7 +346,8 @@ static void read_quantised_row(
 void k_tiles_embed(const struct k_tiling *t, const struct k_embed *a, int tid, int n_threads)
 {
 	const struct k_matrix *w = a->w;
-	const size_t tile_bytes = k_tile_bytes(w->type, t->lanes, w->n_cols);
+	const size_t tile_bytes =
+		w->pairs ? k_pairs_tile_bytes(w, t->lanes) : k_tile_bytes(w->type, t->lanes, w->n_cols);
 	int64_t lo, hi;
 
 	k_split(a->n, tid, n_threads, &lo, &hi);
@@ -354,7 +355,10 @@ void k_tiles_embed(const struct k_tiling *t, const struct k_embed *a, int tid, i
 		uint8_t *tile = (uint8_t *)w->data + (size_t)(a->ids[r] / t->lanes) * tile_bytes;
 		float *x = a->x + (size_t)r * (size_t)w->n_cols;
 
-		if (k_is_quantised(w->type))
+		if (w->pairs)
+			k_pairs_read(w, t->lanes, tile, a->ids[r] % t->lanes,
+				(struct k_pairs_part){ 0, w->n_cols, 1 }, x);
+		else if (k_is_quantised(w->type))
 			read_quantised_row(t, w, tile, a->ids[r] % t->lanes, x);
 		else
 			read_float_row(t, w, tile, a->ids[r] % t->lanes, x);

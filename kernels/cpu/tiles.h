@@ -12,6 +12,10 @@
  * first word has quads 0 to 3 and the second 4 to 7, column 4j + c at bit 2 (j % 4) of byte c; of
  * one, byte c of a word has that of column 4j + c at bit j. Those above lie so, too.
  *
+ * Pairs (struct k_matrix), block by block of 32 columns: words of places [lanes], of value j two
+ * bits at bit 2j, which of its four columns it is of; then the values, as the file has them,
+ * [16][lanes], 2i and 2i + 1 those kept of columns 4i to 4i + 3, +0 where there are fewer.
+ *
  * This gives one sequential stream of addresses, and vectors that cross no cache line. With the
  * scales apart at the head of a tile a core reached 14 GB/s, with them inline 34 of 35. */
 #ifndef CUTAWAY_KERNELS_TILES_H
@@ -36,6 +40,7 @@ struct k_tile_call {
 	bool flat;  /* tiles are as unpack() leaves them, and n is the most rows */
 	/* of weights in floats */
 	int32_t dim; /* stride of the activations; n_cols is not larger */
+	bool pairs;
 	const float *x;
 	const uint64_t *columns; /* of F32: of each 64 the bits of those to read; NULL: all */
 	/* of quantised ones: [n_cols / 32 or more][n] what prepare() made of each block of a row */
@@ -85,6 +90,16 @@ K_FACT struct k_layout k_layout_of(enum k_type type)
 		.quants = 4 * k_low_bits(t) };
 }
 size_t k_tile_bytes(enum k_type type, int32_t lanes, int32_t n_cols);
+/* The same of pairs, the filling of such tiles, and reading them: columns from … to - 1 of a lane,
+ * multiples of 32, to out, `stride` apart. */
+size_t k_pairs_tile_bytes(const struct k_matrix *m, int32_t lanes);
+void k_pairs_pack(
+	const struct k_matrix *m, int32_t lanes, const void *raw, int32_t first, int32_t n);
+struct k_pairs_part {
+	int32_t from, to, stride;
+};
+void k_pairs_read(const struct k_matrix *m, int32_t lanes, uint8_t *tile, int32_t lane,
+	struct k_pairs_part part, float *out);
 /* Rows [first, first + n), first a multiple of the lanes; raw has only these. */
 void k_tiles_pack(
 	const struct k_tiling *t, struct k_matrix *m, const void *raw, int32_t first, int32_t n);

@@ -1,5 +1,6 @@
 /* See tiles.h. The walk over tiles and rows of a matrix product; a tile's product itself is in
  * matmul_*.c. Thread: called by all threads of a pool; no state. */
+#include "kernels/arith.h"
 #include "kernels/format/formats.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/tiles.h"
@@ -80,17 +81,39 @@ struct range {
 	int32_t lo, hi;
 };
 
+static size_t tile_bytes_of(const struct k_tiling *t, const struct k_matrix *w)
+{
+	return w->pairs ? k_pairs_tile_bytes(w, t->lanes) : k_tile_bytes(w->type, t->lanes, w->n_cols);
+}
+
+/* Whether the product may leave out the zeros among the weights: 0 times infinity is no zero. */
+static bool all_finite(const struct k_matmul *a, int32_t n_cols, int32_t from, int32_t to)
+{
+	uint32_t no = 0;
+
+	for (int32_t r = from; r < to; r++)
+		for (int32_t k = 0; k < n_cols; k++)
+			no |= (k_bits(a->in.x[(size_t)r * (size_t)a->in.dim + (size_t)k]) & 0x7f800000) ==
+				  0x7f800000;
+	return !no;
+}
+
 /* Columns [from, to) of n tiles as floats, in scratch: products by floats then have one form of
  * weights. */
 static const uint8_t *decoded(const struct k_tiling *t, const struct k_matrix *w, int32_t tile,
 	int32_t n, int32_t from, int32_t to, const struct prepared *made)
 {
-	const size_t bytes = k_tile_bytes(w->type, t->lanes, w->n_cols);
+	const size_t bytes = tile_bytes_of(t, w);
 	float *out = (float *)(void *)made->words;
 
-	for (int32_t i = 0; i < n; i++, out += (to - from) * t->lanes)
-		t->decode[w->type](
-			(const uint8_t *)w->data + (size_t)(tile + i) * bytes, from, to, made->columns, out);
+	for (int32_t i = 0; i < n; i++, out += (to - from) * t->lanes) {
+		uint8_t *p = (uint8_t *)w->data + (size_t)(tile + i) * bytes;
+
+		for (int32_t l = 0; w->pairs && l < t->lanes; l++)
+			k_pairs_read(w, t->lanes, p, l, (struct k_pairs_part){ from, to, t->lanes }, out + l);
+		if (!w->pairs)
+			t->decode[w->type](p, from, to, made->columns, out);
+	}
 	return (const uint8_t *)made->words;
 }
 
@@ -105,6 +128,7 @@ static void multiply_pieces(const struct k_tiling *t, const struct k_matrix *w, 
 
 	memset(call->y, 0, (size_t)(call->n * call->y_dim) * sizeof *call->y);
 	piece.residual = piece.y;
+	piece.pairs = false;
 	for (int32_t from = 0; from < w->n_cols; from += PIECE) {
 		if (call->columns && !call->columns[from / PIECE])
 			continue;
@@ -200,7 +224,7 @@ static void multiply_strip(const struct k_tiling *t, const struct k_matmul *a, i
 {
 	const struct k_matrix *w = a->part[part].w;
 	const bool decode = a->as_floats && k_is_quantised(w->type);
-	const bool few = decode && rows.hi - rows.lo <= t->max_rows;
+	const bool few = decode ? rows.hi - rows.lo <= t->max_rows : w->pairs && !call->pairs;
 	const enum k_type type = decode ? K_F32 : w->type;
 	const size_t bytes = call->tile_bytes;
 	const int32_t lanes = call->n_tiles * t->lanes, left = w->n_rows - i * t->lanes;
@@ -241,7 +265,7 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 	const enum k_type type = decode ? K_F32 : w->type;
 	const int32_t strip = strip_rows(t, a, type);
 	struct k_tile_call call = {
-		.tile_bytes = k_tile_bytes(type, t->lanes, w->n_cols),
+		.tile_bytes = decode ? k_tile_bytes(type, t->lanes, w->n_cols) : tile_bytes_of(t, w),
 		.n_cols = w->n_cols,
 		.dim = a->in.dim,
 	};
@@ -254,6 +278,7 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 
 		if (decode && a->above > 0)
 			keep_beyond(a, w->n_cols, here.lo, here.hi, made);
+		call.pairs = w->pairs && all_finite(a, w->n_cols, here.lo, here.hi);
 		for (int32_t i = tiles.lo; i < tiles.hi; i += call.n_tiles) {
 			call.n_tiles = group_of(&call, decode, tiles.hi - i);
 			multiply_strip(t, a, part, i, here, &call, made);

@@ -15,6 +15,8 @@
 	_mm256_shuffle_epi8(                                                                           \
 		v_broadcast128(_mm_loadu_si128((const __m128i *)(const void *)(book))), codes)
 #define v_broadcast128 _mm256_broadcastsi128_si256
+#define v_fours(p) _mm256_broadcast_ps((const __m128 *)(const void *)(p))
+#define v_pick _mm256_permutevar_ps
 
 static inline __m256 load_f16(const uint8_t *p)
 {

@@ -152,6 +152,7 @@ void axes_fill(struct axes *a)
 		[AXIS_GRAMMAR] = { "grammar", 2, 2, { "none", "any text" } },
 		[AXIS_ATTENTION] = { "attention", 3, 3, { "flash", "heads", "matrix" } },
 		[AXIS_ZEROS] = { "columns of zeros", 2, 2, { "read", "skipped" } },
+		[AXIS_PAIRS] = { "zeros of 2:4", 2, 2, { "left out", "multiplied" } },
 		[AXIS_WATCHED] = { "watched", 4, 4, { "no", "attention", "recorded", "twin" } },
 		[AXIS_RANKS] = { "ranks", 0, 0, { 0 } },
 	};
@@ -224,8 +225,9 @@ const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 	int x = atoi(axes->axis[a].value[i]), y = atoi(axes->axis[b].value[j]);
 	if (!i || !j)
 		return NULL;
-	if (a == AXIS_KERNELS && b == AXIS_ATTENTION && !has_ways(&axes->engine[i]))
-		return "these kernels have one way to compute attention";
+	if (a == AXIS_KERNELS && (b == AXIS_ATTENTION || b == AXIS_PAIRS) &&
+		!has_ways(&axes->engine[i]))
+		return "these kernels have one way to compute attention, and products";
 	if (a == AXIS_KERNELS && b == AXIS_CACHE && !strcmp(axes->engine[i].backend, "cuda") &&
 		j >= K_N_UNCODED)
 		return "the kernels of a GPU read no codes";
@@ -432,6 +434,8 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 	if (engine_set(engine, "skip-zeros", "on", &ignored)) /* formats that have no columns */
 		cut(a, AXIS_ZEROS);
 	engine_set(engine, "skip-zeros", "off", &ignored);
+	if (!engine_info(engine)->pair_bytes)
+		cut(a, AXIS_PAIRS);
 	fit_caches(&a->axis[AXIS_CACHE], engine);
 	a->unseen_from = engine_state(engine).unseen_from;
 	if (a->unseen_from > longest)
@@ -481,6 +485,7 @@ struct engine_options axes_options(const struct certify_plan *p)
 	o.give_back = !p->choice[AXIS_UNSEEN];
 	o.attention = axes_chosen(p, AXIS_ATTENTION);
 	o.skip_zeros = p->choice[AXIS_ZEROS] != 0;
+	o.pack_zeros = !p->choice[AXIS_PAIRS];
 	o.cache_format = axes_chosen(p, AXIS_CACHE);
 	o.spec = p->choice[AXIS_PREEMPTION] || !*p->spec ? "off" : p->spec;
 	o.rule = axes_chosen(p, AXIS_RULE);

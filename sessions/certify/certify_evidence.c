@@ -56,6 +56,7 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 	case AXIS_GRAMMAR: return ev->bound > 0;
 	case AXIS_ATTENTION: return !strcmp(ev->attention, axes_chosen(p, a));
 	case AXIS_ZEROS: return !strcmp(ev->zeros, "on");
+	case AXIS_PAIRS: return !ev->pairs;
 	case AXIS_DRAFTER: return ev->verified > 0;
 	case AXIS_RULE: return ev->by_rejection > 0;
 	case AXIS_RANKS: return ev->exchanged > 0;

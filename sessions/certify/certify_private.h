@@ -33,6 +33,7 @@ enum axis {
 	AXIS_GRAMMAR, /* none; one that rules out what is no text */
 	AXIS_ATTENTION,
 	AXIS_ZEROS,
+	AXIS_PAIRS, /* one value, unless the model has such matrices */
 	AXIS_WATCHED,
 	AXIS_RANKS, /* certify_ranks.c */
 	N_AXES,
@@ -108,6 +109,7 @@ struct evidence {
 	char zeros[4];     /* "on": columns that only zeros use were not read */
 	char memory[128];  /* the memory groups: "paged 2 layers, window 10 layers" */
 	int32_t threads, page_size;
+	bool pairs;                 /* matrices were kept without half of their zeros */
 	struct seen_step step[128]; /* those that differ */
 	int n_steps;
 	int64_t most_rows;          /* of ours in a step, before its first token */

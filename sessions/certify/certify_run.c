@@ -322,6 +322,7 @@ static int open_case(struct certify_run *r, struct err *e)
 		engine_get(r->engine, "cuda-mode", r->ev->isa, sizeof r->ev->isa))
 		snprintf(r->ev->isa, sizeof r->ev->isa, "%s", info->isa);
 	r->ev->threads = info->threads;
+	r->ev->pairs = info->pair_bytes > 0;
 	r->ev->page_size = engine_state(r->engine).page_size;
 	r->ev->unseen_from = engine_state(r->engine).unseen_from;
 	if (session_begin(&r->session, NULL, NULL, e))

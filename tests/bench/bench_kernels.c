@@ -1,6 +1,6 @@
 /* Speed of the matrix products on the shapes of SmolLM2-135M: `make build/tests/bench_kernels`,
- * then build/tests/bench_kernels [isa [threads [type]]]. Not a test: machines differ. Best of many
- * short runs. */
+ * then build/tests/bench_kernels [isa [threads [type [2:4]]]]. Not a test: machines differ. Best of
+ * many short runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +14,7 @@ enum { LAYERS = 30, KV = 192, FFN = 1536, VOCAB = 49152, MAX_N = 256, OPS = 4 * 
 
 #define ARENA ((size_t)1 << 30)
 
+static bool pairs;           /* of each four weights two are kept */
 static int32_t dim = 576;    /* of K-quants 512: theirs is a multiple of 256 */
 static unsigned char *arena; /* large pages, as the engine's weights have */
 
@@ -25,8 +26,10 @@ static struct k_matrix make(struct k_ctx *ctx, enum k_type type, int32_t rows, i
 {
 	const struct k_type_info *t = &k_types[type];
 	const size_t n_blocks = (size_t)rows * (size_t)(cols / t->block);
-	const size_t bytes = (k_packed_bytes(ctx, type, rows, cols) + 63) / 64 * 64;
-	struct k_matrix m = { .type = type, .n_rows = rows, .n_cols = cols, .data = arena };
+	struct k_matrix m = {
+		.type = type, .n_rows = rows, .n_cols = cols, .data = arena, .pairs = pairs && t->block == 1
+	};
+	const size_t bytes = (k_matrix_bytes(ctx, &m) + 63) / 64 * 64;
 	uint8_t *raw = malloc(n_blocks * (size_t)t->block_bytes);
 
 	for (size_t i = 0; i < n_blocks * (size_t)t->block_bytes; i++)
@@ -36,6 +39,8 @@ static struct k_matrix make(struct k_ctx *ctx, enum k_type type, int32_t rows, i
 			memcpy(raw + i * (size_t)t->block_bytes +
 					   (f ? k_facts_of(type).min_at : k_facts_of(type).at),
 				"\x00\x20", 2);
+	for (size_t i = 0; m.pairs && i < n_blocks; i++)
+		memset(raw + i * (size_t)t->block_bytes, 0, i % 4 < 2 ? (size_t)t->block_bytes : 0);
 	arena += bytes;
 	k_pack(ctx, &m, raw);
 	free(raw);
@@ -173,6 +178,7 @@ int main(int argc, char **argv)
 	}
 	for (int t = 0; argc > 3 && t < K_N_TYPES; t++)
 		type = strcmp(argv[3], k_types[t].name) == 0 ? (enum k_type)t : type;
+	pairs = argc > 4;
 	dim = k_types[type].block > 64 ? 512 : dim;
 	macs[0] = (double)LAYERS * dim * (2 * dim + 2 * KV + 3 * FFN);
 	macs[1] = (double)dim * VOCAB;

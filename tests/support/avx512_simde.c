@@ -26,6 +26,7 @@
 #define _mm512_cvtepu8_epi32 emulate_cvtepu8_epi32
 #define _mm512_cvtph_ps emulate_cvtph_ps
 #define _mm512_srai_epi32 emulate_srai_epi32
+#define _mm512_permutevar_ps emulate_permutevar_ps
 
 static inline __m512 emulate_cvtepi32_ps(__m512i words)
 {
@@ -76,6 +77,20 @@ static inline __m512i emulate_srai_epi32(__m512i words, unsigned by)
 	memcpy(part, &words, sizeof part);
 	for (int i = 0; i < 2; i++)
 		part[i] = _mm256_srai_epi32(part[i], (int)by);
+	memcpy(&v, part, sizeof v);
+	return v;
+}
+
+static inline __m512 emulate_permutevar_ps(__m512 x, __m512i at)
+{
+	__m256i by[2];
+	__m256 part[2];
+	__m512 v;
+
+	memcpy(part, &x, sizeof part);
+	memcpy(by, &at, sizeof by);
+	for (int i = 0; i < 2; i++)
+		part[i] = _mm256_permutevar_ps(part[i], by[i]);
 	memcpy(&v, part, sizeof v);
 	return v;
 }

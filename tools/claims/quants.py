@@ -6,7 +6,7 @@ import statistics
 import lab
 from lab import Numbers, Range, batch, measure, merge, run
 from prices import price
-from steps import DECODE, formats, questions
+from steps import DECODE, formats, questions, shape
 
 HELD_OUT = os.path.join(lab.ROOT, "demos/texts/search.txt")
 CALIBRATION = os.path.join(lab.ROOT, "demos/texts/readme.txt")
@@ -43,10 +43,11 @@ def second_order():
                    gptq4=by("gptq", "--bits", "4"))
 
 
-@measure("rtn3.minutes awq3.minutes")
+@measure("rtn3.minutes awq3.minutes rtn4.minutes awq4.minutes")
 def salient():
-    """Each weight to the nearest, and AWQ, at 3 bits in groups of 128 with a zero point, as its authors' code has it."""
-    return Numbers(rtn3=quantised("--bits", "3", "--zero-point"), awq3=by("awq", "--bits", "3", "--zero-point"))
+    """Each weight to the nearest, and AWQ, at 3 and 4 bits in groups of 128 with a zero point, as its authors' code has it."""
+    return Numbers(rtn3=quantised("--bits", "3", "--zero-point"), awq3=by("awq", "--bits", "3", "--zero-point"),
+                   rtn4=quantised("--bits", "4", "--zero-point"), awq4=by("awq", "--bits", "4", "--zero-point"))
 
 
 @measure()
@@ -78,22 +79,46 @@ def fewer_bits():
 TURNS = 3  # of each way, one after the other
 
 
-def decoded(way, model, again):
+def decoded(again, texts, way, model, *more):
     """Median milliseconds of a decode step of one row and of 16."""
-    options = ("--model", model, "--greedy", "--activations", way)
-    one = run(*options, "--max-tokens", "32", text=lab.prompts()[0][1], again=again)
-    many = batch(questions(16), *options, "--slots", "16", "--max-tokens", "16", again=again)
+    options = ("--model", model, "--greedy", "--activations", way, *more)
+    one = run(*options, "--max-tokens", "32", text=texts[0] if texts else lab.prompts()[0][1], again=again)
+    many = batch(texts or questions(16), *options, "--slots", "16", "--max-tokens", "16", again=again)
     return [statistics.median(r.values(f"SELECT kernel_ns FROM step WHERE {DECODE} AND rows = ?", n)) / 1e6
             for r, n in ((one, 1), (many, 16))]
 
 
-def raced(**ways):
-    """Of ways and models how long a step takes, and how many times as long as by the first, in pairs."""
-    turns = [{name: decoded(*way, again) for name, way in ways.items()} for again in range(TURNS)]
+def raced(texts=None, **ways):
+    """Of ways, models and options how long a step takes, and how many times as long as by the first, in pairs."""
+    turns = [{name: decoded(again, texts, *way) for name, way in ways.items()} for again in range(TURNS)]
     first = next(iter(ways))
     return {name: Numbers(one=Range([t[name][0] for t in turns]), many=Range([t[name][1] for t in turns]),
                           one_times=Range([t[name][0] / t[first][0] for t in turns]),
                           many_times=Range([t[name][1] / t[first][1] for t in turns])) for name in ways}
+
+
+@measure()
+def three_bits():
+    """Random matrices of one shape in 3, 4 and 16 bits: bytes of a token, and steps."""
+    at = {kind: lab.random_model("0.4B-" + kind, *shape(1024, 24, 16, 4, 4096, 49152, kind, kind)) for kind in ("F16", "Q4_K", "Q3_K")}
+    texts = [f"a {i}" for i in range(16)]  # to a random vocabulary a question is long
+    ways = raced(texts, f16=("model", at["F16"]), q4=("model", at["Q4_K"]), q3=("model", at["Q3_K"]), q3a16=("f16", at["Q3_K"]))
+    smaller = {kind: os.path.getsize(at["F16"]) / os.path.getsize(path) for kind, path in at.items()}
+    faster = {way: Numbers(one=Range([1 / x for x in ways[way].one_times.values]), many=Range([1 / x for x in ways[way].many_times.values]))
+              for way in ("q4", "q3", "q3a16")}
+    return Numbers(smaller=smaller, faster=faster)
+
+
+@measure()
+def thinned():
+    """The model with two of each four weights, multiplied whole and without half of the zeros: steps, and whether hashes are equal."""
+    path = os.path.join(lab.FOLDER.name, "pairs.gguf")
+    lab.report("prune", "--method", "magnitude", "--pattern", "2:4", lab.MODEL, path)
+    both = {name: ("model", path, "--pack-zeros", packed) for name, packed in (("whole", "off"), ("packed", "on"))}
+    ways = raced(**both)
+    hashes = [[line["hash"] for line in run("--model", path, "--greedy", "--max-tokens", "32", "--pack-zeros", packed,
+                                            text=lab.prompts()[0][1]).lines] for packed in ("off", "on")]
+    return Numbers(packed=ways["packed"], equal=hashes[0] == hashes[1])
 
 
 @measure()

@@ -17,7 +17,8 @@ from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, declared, denoising, document, e4m3, few_pages, lossy, needle,
                     no_cache, other_model, page_sizes, passages, patterns, prefix, scored, told_apart, window_pages, windows)
 from prices import connections, outliers, pruned, rounded, skips, smoothed, zeros, zeros_together
-from quants import apart, fewer_bits, granularity, kept, opened, salient, second_order, split, weight_only
+from quants import (apart, fewer_bits, granularity, kept, opened, salient, second_order, split, thinned, three_bits,
+                    weight_only)
 from ranks import handed, pipeline, sequence, tensor
 from steps import (beyond, contiguous, cuda_modes, depths, formats, groups, heads, load, loads, memory_sheet, paged, pause,
                    pools, predictions, prompts_together, replicas, roofs, row_costs, sequences, shapes, sizes, static_batches,
@@ -161,14 +162,16 @@ ROWS = [
         "{relu.read:.2f} of the bytes and {relu.ms:.2f} times as long, equal bits: {relu.equal}; of SwiGLU's inner values in SmolLM2 "
         "{inner[0]:.0%} are below 1/10 of their row's largest, {inner[1]:.0%} below 1/100, {inner[2]:.0%} below 1/1000",
         lambda m: m.relu.zero > 0.5 and m.relu.equal, "most stay above 0", lacks="a large model with ReLU"),
-    Row("0.23", "Structured (2:4) weight sparsity can be used.", lambda: pruned("--pattern", "2:4"),
+    Row("0.23", "Structured (2:4) weight sparsity can be used.", lambda: merge(pruned("--pattern", "2:4"), thinned()),
         "by Wanda, not trained further: KL {kl:.2f}, perplexity {lossy:.1f} for {exact:.1f}; the layers' matrices take {dense_mb:.0f} "
-        "MB as F16 and would take {pattern_mb:.0f} as 2:4", lambda m: m.kl < 0.1, "half of each four weights are too many without "
-        "training afterwards", lacks="kernels that skip, sparse tensor cores"),
-    Row("0.23b", "It is open how much sparsity systems can use at all.", skips,
-        "reading the last matrix by rows {rows_ms:.2f} ms a token, all of it by columns {all_columns_ms:.2f} ms; {table}",
+        "MB as F16 and {pattern_mb:.0f} as 2:4; a step without half of the zeros takes {packed.one_times:.2f} times as long as with "
+        "all, of 16 rows {packed.many_times:.2f}, equal bits: {equal}", lambda m: m.kl < 0.1, "half of each four weights are too many "
+        "without training afterwards", lacks="sparse tensor cores"),
+    Row("0.23b", "It is open how much sparsity systems can use at all.", lambda: merge(skips(), thinned()),
+        "reading the last matrix by rows {rows_ms:.2f} ms a token, all of it by columns {all_columns_ms:.2f} ms; {table}; of weights "
+        "pruned 2:4 half are read and multiplied, in {packed.one_times:.2f} of the time, of 16 rows {packed.many_times:.2f}",
         lambda m: m.faster, "a column is a few lines of memory that no processor guesses: none is faster than all rows at a KL below "
-        "0.1", lacks="2:4 weights, a GPU"),
+        "0.1, and the zeros of 2:4, which are faster, cost more (0.23)", lacks="a GPU"),
     Row("0.24", "Weights of zero activations need not be read; mainstream software does not do it.", skips,
         "{rows.down_mb:.1f} MB of the last matrix a token; {table}", lambda m: m.kl[1] < 0.1 and m.at[1].down_mb < m.rows.down_mb,
         "what is left out costs more than it saves"),
@@ -798,13 +801,19 @@ ROWS = [
         where=(lambda m: m.live.kl["llm.int8"] < 0.9 * m.live.kl["int8-token"], "accuracy; it is {live.split.one_times.median:.2f} and, "
         "of 16 rows, {live.split.many_times.median:.2f} times F16's time")),
     Row("4.34", "AWQ: 0.1 to 1 % of weights matter, by activations; 3 bits 4x smaller, 3.2x faster (arXiv:2306.00978).",
-        lambda: merge(salient(), some=kept()), "with a zero point, groups of 128: perplexity in 3 bits {rtn3.ppl:.1f} to the nearest, "
-        "{awq3.ppl:.1f} by AWQ (source {rtn3.source:.1f}), in {awq3.bits:.2f} bits a weight; with 0.1 and 1 % of the columns, of the "
-        "largest inputs, in 16 bits {some.at[0.001].ppl:.1f} and {some.at[0.01].ppl:.1f}, in {some.at[0.01].bits:.2f} bits",
-        lambda m: m.awq3.ppl < 0.8 * m.rtn3.ppl and m.some.at["0.01"].ppl < 0.8 * m.rtn3.ppl,
-        "1 % of the columns in 16 bits leaves perplexity {some.at[0.01].ppl:.1f}, AWQ {awq3.ppl:.1f}",
+        lambda: merge(salient(), three_bits(), some=kept()), "with a zero point, groups of 128: perplexity in 3 bits {rtn3.ppl:.1f} to "
+        "the nearest, {awq3.ppl:.1f} by AWQ (source {rtn3.source:.1f}), in {awq3.bits:.2f} bits a weight; in 4 bits {rtn4.ppl:.1f} and "
+        "{awq4.ppl:.1f}; with 0.1 and 1 % of the columns, of the largest inputs, in 16 bits, the others in 3 {some.at[0.001].ppl:.1f} "
+        "and {some.at[0.01].ppl:.1f}, in {some.at[0.01].bits:.2f} bits. Q3_K {smaller[Q3_K]:.2f} times smaller than F16, a step of "
+        "415M weights {faster[q3].one:.2f} times as fast, with activations of 16 bits {faster[q3a16].one:.2f}, of 16 rows "
+        "{faster[q3].many:.2f} and {faster[q3a16].many:.2f}; Q4_K {smaller[Q4_K]:.2f} times smaller, {faster[q4].one:.2f} times as "
+        "fast, of 16 rows {faster[q4].many:.2f}",
+        lambda m: m.awq3.ppl < 0.8 * m.rtn3.ppl and m.some.at["0.01"].ppl < 0.8 * m.rtn3.ppl and m.smaller["Q3_K"] > 4 and
+        m.faster["q3"].one.median > 2.5,
+        "1 % of the columns in 16 bits leaves perplexity {some.at[0.01].ppl:.1f}, AWQ {awq3.ppl:.1f}; 3 bits are "
+        "{smaller[Q3_K]:.2f} times smaller and {faster[q3].one:.2f} times as fast",
         where=(lambda m: m.awq3.ppl < 0.8 * m.rtn3.ppl, "AWQ's factors: of the columns more than 1 % matter here"),
-        lacks="4 bits; products in 3 bits, whose time could be told"),
+        lacks="a GPU"),
     Row("4.35", "Pruning by importance on 1,024 samples: layers, heads, widths; distil back (arXiv:2407.14679).", repairs,
         "KL of a small Llama, pruned and repaired by 92,160 tokens: 2 of 6 layers {kl[layers]:.3f}, {kl[full]:.3f}; half of the "
         "channels {kl[channels]:.3f}, {kl[channels-full]:.3f}; 2:4 zeros {kl[zeros]:.3f}, {kl[zeros-full]:.3f}",

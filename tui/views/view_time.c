@@ -305,6 +305,10 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 		view_put(p, 0, y++, INK_TEXT,
 			"reading all %s of weights once at %s takes %s: no step that needs them all is faster",
 			view_bytes(a, weights), view_rate(b, most), view_ns(c, weights / most * 1e9));
+	if (!m->prefill && t->session.pair_bytes > 0)
+		view_put(p, 0, y++, INK_TEXT,
+			"2:4: %s of these weights are matrices of which two of each four are kept",
+			view_bytes(a, (double)t->session.pair_bytes));
 	view_put(p, 0, y++, INK_DIM, "measured: ms (mean of %d %s step%s)%s", m->n,
 		m->prefill ? "prompt" : "decode", m->n == 1 ? "" : "s",
 		most > 0 ? ", and the roof, the bandwidth of plain reads" : "");

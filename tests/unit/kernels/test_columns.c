@@ -32,7 +32,7 @@ static uint8_t *raw_of(enum k_type type, int32_t rows, int32_t cols, enum mood m
 static struct k_matrix packed(
 	struct k_ctx *c, enum k_type type, int32_t rows, int32_t cols, bool by_column, uint8_t *raw)
 {
-	struct k_matrix m = { type, rows, cols, by_column, NULL };
+	struct k_matrix m = { type, rows, cols, by_column, NULL, false };
 
 	m.data = rig_get(k_matrix_bytes(c, &m));
 	k_pack(c, &m, raw);
@@ -145,7 +145,7 @@ static void products_by_columns(void **state)
 /* What a step read, counted: all without a mask; with one, columns that any row has. */
 static void bytes_that_were_read(void **state)
 {
-	const struct k_matrix m = { K_Q4_1, 128, 64, true, NULL };
+	const struct k_matrix m = { K_Q4_1, 128, 64, true, NULL, false };
 	const uint32_t mask[4] = { 0x1, 0, 0x3, 0 }; /* two rows of two blocks */
 	struct k_columns a = k_columns_of(&m);
 	const uint64_t values = 2 * (128 + 64) * 4, entries = 128 * 4, column = 64;

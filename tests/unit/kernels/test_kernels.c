@@ -155,16 +155,39 @@ static void acts_free(struct k_acts *a)
 struct weights {
 	struct k_matrix m;
 	uint8_t *raw;
+	bool two_of_four; /* and packed so, where that can be */
 };
+
+/* Of each four neighbours at least two become +0, sometimes three or all. */
+static void weights_thin(struct weights *w)
+{
+	const size_t bytes = (size_t)k_types[w->m.type].block_bytes;
+	const size_t n = (size_t)w->m.n_rows * (size_t)w->m.n_cols;
+
+	for (size_t i = 0; i < n; i += 4) {
+		const uint32_t some = random32();
+
+		memset(w->raw + (i + some % 4) * bytes, 0, bytes);
+		memset(w->raw + (i + (some + 1 + some / 4 % 3) % 4) * bytes, 0, bytes);
+		if (some >> 28 == 0)
+			memset(w->raw + (i + some / 16 % 4) * bytes, 0, bytes);
+		if (some >> 28 == 1)
+			memset(w->raw + i * bytes, 0, 4 * bytes);
+	}
+	w->two_of_four = true;
+	assert_true(k_pairs_hold(w->m.type, w->raw, n));
+}
 
 static void weights_load(struct k_ctx *c, struct weights *w)
 {
-	w->m.data = get(k_packed_bytes(c, w->m.type, w->m.n_rows, w->m.n_cols));
+	w->m.pairs = w->two_of_four && k_keeps_pairs(c, w->m.type, w->m.n_cols);
+	w->m.data = get(k_matrix_bytes(c, &w->m));
 	k_pack(c, &w->m, w->raw);
 }
 
 /* Three parts: one with bias, one with residual in place, one with both. */
-enum way { PLAIN, AS_FLOATS, APART }; /* APART: with the values beyond MOST as floats */
+/* APART: with the values beyond MOST as floats. PAIRS: two weights of four, FINITE: and such x. */
+enum way { PLAIN, AS_FLOATS, APART, PAIRS, FINITE };
 
 struct product {
 	enum way way;
@@ -237,6 +260,8 @@ static void product_open(
 	*p = (struct product){ .way = way, .in = random_acts(way ? K_F32 : type, cols, mood) };
 	if (way == APART)
 		acts_split(&p->in);
+	for (size_t i = 0; way == FINITE && i < (size_t)MAX_N * (size_t)cols; i++)
+		p->in.x[i] = p->in.x[i] - p->in.x[i] == 0 ? p->in.x[i] : -0x1p-140f;
 	p->bias = get(most * 4);
 	p->residual = get(most * 4);
 	for (size_t i = 0; i < most; i++) {
@@ -246,6 +271,8 @@ static void product_open(
 	for (int i = 0; i < 3; i++) {
 		p->w[i].m = (struct k_matrix){ .type = type, .n_rows = part_rows[i], .n_cols = cols };
 		p->w[i].raw = random_weights(type, part_rows[i], cols, mood);
+		if (way >= PAIRS)
+			weights_thin(&p->w[i]);
 		p->expected[i] = get((most + GUARD) * 4);
 		p->out[i] = get((most + GUARD) * 4);
 		weights_load(ref, &p->w[i]);
@@ -312,6 +339,21 @@ static void test_matmul(void **state)
 				try_product((enum k_type)type, shape[0], fitting((enum k_type)type, shape[1]),
 					(enum mood)mood, PLAIN);
 			}
+}
+
+/* Of each four weights two alone are kept, and the bits are those of all of them: also where values
+ * underflow to zeros of either sign, and where a number is infinite or none. */
+static void test_matmul_pairs(void **state)
+{
+	static const int32_t shapes[][2] = { { 1, 32 }, { 8, 64 }, { 43, 96 }, { 65, 160 },
+		{ 150, 576 }, { 9, 2112 } };
+
+	(void)state;
+	for (int type = 0; type < K_N_TYPES; type++)
+		for (int mood = TAME; mood <= EXTREME; mood++)
+			for (int i = 0; i < 12 && k_types[type].block == 1; i++)
+				try_product((enum k_type)type, shapes[i / 2][0], shapes[i / 2][1], (enum mood)mood,
+					i % 2 ? FINITE : PAIRS);
 }
 
 /* Element k of a row by the format's definition; exact in double. Without a minimum, + 0 is added
@@ -459,11 +501,16 @@ static void test_embed(void **state)
 	(void)state;
 	for (int32_t i = 0; i < ROWS; i++)
 		ids[i] = i * 7 % ROWS;
-	for (int type = 0; type < K_N_TYPES; type++) {
+	for (int k = 0; k < 2 * K_N_TYPES; k++) { /* the second time pairs */
+		const int type = k / 2;
 		struct weights w = { .m = { .type = (enum k_type)type, .n_rows = ROWS, .n_cols = COLS } };
 		const size_t row_bytes = (size_t)(COLS / k_types[type].block * k_types[type].block_bytes);
 
+		if (k % 2 && k_types[type].block > 1)
+			continue;
 		w.raw = random_weights(w.m.type, ROWS, COLS, NASTY);
+		if (k % 2)
+			weights_thin(&w);
 		for (int32_t i = 0; i < ROWS * COLS; i++)
 			expected[i] =
 				(float)decode(w.m.type, w.raw + (size_t)ids[i / COLS] * row_bytes, i % COLS);
@@ -531,21 +578,26 @@ static bool flushes_subnormals(void)
 static void test_pack_fills(void **state)
 {
 	(void)state;
-	for (int t = 0; t < K_N_TYPES; t++)
+	for (int k = 0; k < 2 * K_N_TYPES; k++) /* the second time pairs */
 		for (int32_t rows = 1; rows <= 33; rows += rows < 18 ? 1 : 15) {
-			struct k_matrix m = {
-				.type = (enum k_type)t, .n_rows = rows, .n_cols = fitting(t, 96)
-			};
-			uint8_t *raw = random_weights(m.type, rows, m.n_cols, NASTY);
+			const enum k_type type = (enum k_type)(k / 2);
+			struct weights w = { .m = {
+									 .type = type, .n_rows = rows, .n_cols = fitting(type, 96) } };
 
+			if (k % 2 && k_types[type].block > 1)
+				continue;
+			w.raw = random_weights(type, rows, w.m.n_cols, NASTY);
+			if (k % 2)
+				weights_thin(&w);
 			for (int c = 0; c < all.n; c++) {
-				const size_t bytes = k_packed_bytes(all.ctx[c], m.type, rows, m.n_cols);
+				w.m.pairs = w.two_of_four && k_keeps_pairs(all.ctx[c], type, w.m.n_cols);
+				const size_t bytes = k_matrix_bytes(all.ctx[c], &w.m);
 				uint8_t *over[2] = { get(bytes), get(bytes) };
 
 				for (int i = 0; i < 2; i++) {
 					memset(over[i], i ? 0xff : 0, bytes + GUARD);
-					m.data = over[i];
-					k_pack(all.ctx[c], &m, raw);
+					w.m.data = over[i];
+					k_pack(all.ctx[c], &w.m, w.raw);
 				}
 				assert_memory_equal(over[0], over[1], bytes);
 				for (int i = 0; i < GUARD; i++)
@@ -553,7 +605,7 @@ static void test_pack_fills(void **state)
 				free(over[0]);
 				free(over[1]);
 			}
-			free(raw);
+			free(w.raw);
 		}
 }
 
@@ -651,6 +703,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_matmul),
+		cmocka_unit_test(test_matmul_pairs),
 		cmocka_unit_test(test_matmul_by_floats),
 		cmocka_unit_test(test_ref_apart),
 		cmocka_unit_test(test_matmul_wide),

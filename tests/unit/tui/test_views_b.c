@@ -489,6 +489,11 @@ static void time_is_a_mean_of_steps_of_one_kind(void **state)
 	has(drawn(&k, &view_time, 60, 4), "■ qkv 50 ");
 	has(drawn(&k, &view_time, 60, 4), "■ LM head 25 ");
 	has(drawn(&k, &view_time, 60, 4), "■ rest 25");
+	k.s.zoomed = true;
+	has_not(drawn(&k, &view_time, 110, 30), "2:4");
+	k.t.session.pair_bytes = 7500000;
+	has(drawn(&k, &view_time, 110, 30), "2:4: 7.50 MB of these weights");
+	k.s.zoomed = false;
 	assert_true(view_time.key(KEY_RIGHT_, &k.t, &k.s));
 	has(drawn(&k, &view_time, 60, 4), "50.0 ms a prompt step · 100.0 Gop/s");
 	has(drawn(&k, &view_time, 60, 4), "■ qkv 80 ");
