@@ -315,6 +315,7 @@ struct k_op {
 	uint64_t ns;         /* out: wall time of this op, if the program is timed */
 	k_atomic_int ticket; /* for kernels that distribute their work dynamically; zeroed by k_run() */
 	bool by_rows;        /* a product that the walk splits by rows of activations; set by k_run() */
+	uint64_t walk;       /* a CPU's number of the walk, no two alike; 0: outside of one */
 };
 
 struct k_program {

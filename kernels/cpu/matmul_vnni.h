@@ -44,6 +44,14 @@ INLINE int act_words(enum k_type type)
 	return act_head(type) + K_QBLOCK / 4;
 }
 
+/* Few rows wait for memory: gcc is kept from reading weights out of order, which cost a core of Zen
+ * 4 a fifth of its reads. */
+INLINE void in_order(int n)
+{
+	if (n <= 4)
+		__asm__ volatile("" ::: "memory");
+}
+
 /* A quad of n rows and n_tiles tiles. */
 INLINE void add_quads(enum k_type type, int n_tiles, int n, const VECI w[TILES], const int32_t *x,
 	VECI sum[TILES][MAX_ROWS])
@@ -68,6 +76,7 @@ INLINE void dot(const struct k_tile_call *c, enum k_type type, bool flat, int n_
 			for (int t = 0; t < n_tiles; t++)
 				v[0][t] = load(w + (size_t)t * c->tile_bytes + j * LANES * 4);
 			add_quads(type, n_tiles, n, v[0], q + j, lo);
+			in_order(n);
 		}
 		return;
 	}
@@ -77,6 +86,7 @@ INLINE void dot(const struct k_tile_call *c, enum k_type type, bool flat, int n_
 			load_weights(type, flat, w + (size_t)t * c->tile_bytes, j, &v[0][t], &v[1][t]);
 		add_quads(type, n_tiles, n, v[0], q + j, lo);
 		add_quads(type, n_tiles, n, v[1], q + j + 4, hi);
+		in_order(n);
 	}
 }
 

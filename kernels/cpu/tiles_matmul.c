@@ -5,7 +5,12 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/tiles.h"
 
-enum { FLAT_GROUPS = 6 };        /* of max_rows, from which on unpacking a tile once pays */
+struct range {
+	int32_t lo, hi;
+};
+
+enum { FLAT_GROUPS = 6 }; /* of max_rows, from which on unpacking a tile once pays */
+enum { FIRST_BYTES = 5120 };
 enum { ROWS_BYTES = 384 << 10 }; /* activations of one strip: they stay in a core's L2 cache */
 
 /* Points the call at results from `row` of activations from r. */
@@ -22,37 +27,48 @@ static void place(
 	call->y_dim = dim;
 }
 
-/* What prepare() made, in scratch: of rows [from, to) for a format, max_rows at a time. */
+/* What prepare() made: of rows [from, to) for a format, max_rows at a time. It begins the thread's
+ * scratch, so that of an op's parts those that one thread does, one after the other, share it. */
 struct prepared {
+	const struct k_op *op;
+	uint64_t walk;
 	enum k_type type;
 	int32_t from, to, end; /* end: of the rows that are multiplied */
 	int32_t *words;
+	size_t row;           /* words */
+	size_t flat;          /* bytes of a tile that is unpacked; 0: none is */
+	struct range checked; /* rows that are finite, or not */
+	bool finite;
 	/* Of a product of the values beyond k_matmul.above: rows of a strip without the others, and the
 	 * columns that are left, behind the words. */
 	float *x;
 	uint64_t *columns;
 };
-enum { PREPARED_BYTES = K_SCRATCH_BYTES / 4, FLAT_BYTES = PREPARED_BYTES / 4 };
+enum {
+	PREPARED_HEAD = 128,
+	PREPARED_BYTES = K_SCRATCH_BYTES / 4 - PREPARED_HEAD,
+	FLAT_BYTES = K_SCRATCH_BYTES / 16
+};
 
 /* Words of row r, where a call's rows begin. If they are not there yet they are made, with as many
  * more rows as there is room for: they serve all parts and pieces of an op. */
 static const int32_t *prepared_of(const struct k_tiling *t, const struct k_matmul *a,
 	enum k_type type, int32_t r, int32_t n, struct prepared *made)
 {
-	const size_t row = (size_t)a->in.dim / K_QBLOCK * (size_t)t->words(type);
-
 	if (made->type != type || r < made->from || r + n > made->to) {
+		const size_t row = (size_t)a->in.dim / K_QBLOCK * (size_t)t->words(type);
 		const int32_t fit = (int32_t)((PREPARED_BYTES - FLAT_BYTES) / (row * sizeof *made->words)) /
 							t->max_rows * t->max_rows;
 
 		made->type = type;
+		made->row = row;
 		made->from = r;
 		made->to = made->end - r > fit ? r + (fit > n ? fit : n) : made->end;
 		for (int32_t i = r; i < made->to; i += t->max_rows)
 			t->prepare[type](&a->in, i, made->to - i < t->max_rows ? made->to - i : t->max_rows,
 				made->words + (size_t)(i - r) * row);
 	}
-	return made->words + (size_t)(r - made->from) * row;
+	return made->words + (size_t)(r - made->from) * made->row;
 }
 
 /* Points the call at rows [r, r + call->n). */
@@ -77,35 +93,37 @@ static int32_t strip_rows(const struct k_tiling *t, const struct k_matmul *a, en
 	return fit > t->max_rows ? fit : t->max_rows;
 }
 
-struct range {
-	int32_t lo, hi;
-};
-
 static size_t tile_bytes_of(const struct k_tiling *t, const struct k_matrix *w)
 {
 	return w->pairs ? k_pairs_tile_bytes(w, t->lanes) : k_tile_bytes(w->type, t->lanes, w->n_cols);
 }
 
 /* Whether the product may leave out the zeros among the weights: 0 times infinity is no zero. */
-static bool all_finite(const struct k_matmul *a, int32_t n_cols, int32_t from, int32_t to)
+static bool all_finite(
+	const struct k_matmul *a, int32_t n_cols, struct range rows, struct prepared *made)
 {
 	uint32_t no = 0;
 
-	for (int32_t r = from; r < to; r++)
+	if (made->checked.lo == rows.lo && made->checked.hi == rows.hi)
+		return made->finite;
+	made->checked = rows;
+
+	for (int32_t r = rows.lo; r < rows.hi; r++)
 		for (int32_t k = 0; k < n_cols; k++)
 			no |= (k_bits(a->in.x[(size_t)r * (size_t)a->in.dim + (size_t)k]) & 0x7f800000) ==
 				  0x7f800000;
-	return !no;
+	return made->finite = !no;
 }
 
 /* Columns [from, to) of n tiles as floats, in scratch: products by floats then have one form of
  * weights. */
 static const uint8_t *decoded(const struct k_tiling *t, const struct k_matrix *w, int32_t tile,
-	int32_t n, int32_t from, int32_t to, const struct prepared *made)
+	int32_t n, int32_t from, int32_t to, struct prepared *made)
 {
 	const size_t bytes = tile_bytes_of(t, w);
 	float *out = (float *)(void *)made->words;
 
+	made->to = 0;
 	for (int32_t i = 0; i < n; i++, out += (to - from) * t->lanes) {
 		uint8_t *p = (uint8_t *)w->data + (size_t)(tile + i) * bytes;
 
@@ -122,7 +140,7 @@ enum { PIECE = 64 }; /* columns: a segment of rule 6 */
 /* Few rows read tiles only once: they are decoded piece by piece, which a core's L1 cache holds,
  * and the sums in call->y go on from piece to piece. */
 static void multiply_pieces(const struct k_tiling *t, const struct k_matrix *w, int32_t tile,
-	const struct k_tile_call *call, const struct prepared *made)
+	const struct k_tile_call *call, struct prepared *made)
 {
 	struct k_tile_call piece = *call;
 
@@ -166,7 +184,7 @@ static void keep_beyond(
  * which are not decoded yet. */
 static void multiply_apart(const struct k_tiling *t, enum k_type type,
 	const struct k_matrix *pieces, int32_t tile, const struct k_tile_call *call, int32_t lanes,
-	int32_t count, const struct prepared *made)
+	int32_t count, struct prepared *made)
 {
 	_Alignas(64) float y[K_TILE_MAX_ROWS * K_TILE_GROUP * K_TILE_MAX_LANES];
 	struct k_tile_call all = *call;
@@ -201,21 +219,33 @@ static int32_t group_of(const struct k_tile_call *call, bool decode, int32_t lef
 	return left < n ? left : n;
 }
 
-/* Whether n tiles are worth unpacking for so many rows, and then as unpack() leaves them, behind
- * the words of rows. */
+/* n tiles as unpack() leaves them, behind the words of rows. */
 static const uint8_t *unpacked(const struct k_tiling *t, const struct k_matrix *w, int32_t tile,
-	int32_t n, int32_t rows, const struct prepared *made)
+	int32_t n, const struct prepared *made)
 {
-	const size_t bytes = t->flat_bytes(w->type, w->n_cols);
 	const size_t packed = k_tile_bytes(w->type, t->lanes, w->n_cols);
 	uint8_t *out = (uint8_t *)made->words + PREPARED_BYTES - FLAT_BYTES;
 
-	if (!bytes || rows < FLAT_GROUPS * t->max_rows || (size_t)n * bytes > FLAT_BYTES)
-		return NULL;
 	for (int32_t i = 0; i < n; i++)
 		t->unpack[w->type]((const uint8_t *)w->data + (size_t)(tile + i) * packed, w->n_cols,
-			(size_t)n * packed, out + (size_t)i * bytes);
+			(size_t)n * packed, out + (size_t)i * made->flat);
 	return out;
+}
+
+/* Asks for what is read first, all at once: the row, which another thread may have written, and the
+ * weights that come after it. */
+static void fetch_first(const struct k_matmul *a, int32_t r, const uint8_t *tile)
+{
+	const size_t at = (size_t)r * (size_t)a->in.dim, block = at / K_QBLOCK;
+
+	for (int32_t i = 0; a->in.q && i < a->in.dim; i += 64)
+		__builtin_prefetch(a->in.q + at + i);
+	for (int32_t i = 0; a->in.q && i < a->in.dim / K_QBLOCK; i += 16) {
+		__builtin_prefetch(a->in.d + block + i);
+		__builtin_prefetch(a->in.sx + block + i);
+	}
+	for (int32_t i = 0; i < FIRST_BYTES; i += 64)
+		__builtin_prefetch(tile + i, 0, 2);
 }
 
 /* The call's tiles, from tile i of a part, by rows [from, to). */
@@ -230,16 +260,18 @@ static void multiply_strip(const struct k_tiling *t, const struct k_matmul *a, i
 	const int32_t lanes = call->n_tiles * t->lanes, left = w->n_rows - i * t->lanes;
 	const uint8_t *flat = NULL, *tile = (const uint8_t *)w->data + (size_t)i * bytes;
 
+	if (!made->to && !decode)
+		fetch_first(a, rows.lo, tile);
 	if (decode && !few)
 		tile = decoded(t, w, i, call->n_tiles, 0, w->n_cols, made);
-	else if (!decode)
-		flat = unpacked(t, w, i, call->n_tiles, rows.hi - rows.lo, made);
+	else if (made->flat && rows.hi - rows.lo >= FLAT_GROUPS * t->max_rows)
+		flat = unpacked(t, w, i, call->n_tiles, made);
 	for (int32_t r = rows.lo; r < rows.hi; r += call->n) {
 		call->n = rows.hi - r < t->max_rows ? rows.hi - r : t->max_rows;
 		call->again = r > rows.lo;
 		call->flat = flat && call->n == t->max_rows;
 		call->tile = call->flat ? flat : tile;
-		call->tile_bytes = call->flat ? t->flat_bytes(type, w->n_cols) : bytes;
+		call->tile_bytes = call->flat ? made->flat : bytes;
 		take_rows(t, a, type, r, call, made);
 		if (made->columns) {
 			call->x = made->x + (size_t)(r - rows.lo) * (size_t)a->in.dim;
@@ -273,12 +305,15 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 	if (a->as_floats && a->above > 0 && !decode) /* floats are read whole, and once */
 		return;
 	made->end = rows.hi;
+	made->flat = decode ? 0 : t->flat_bytes(w->type, w->n_cols);
+	if (made->flat > FLAT_BYTES / K_TILE_GROUP)
+		made->flat = 0;
 	for (int32_t from = rows.lo; from < rows.hi; from += strip) {
 		const struct range here = { from, rows.hi - from < strip ? rows.hi : from + strip };
 
 		if (decode && a->above > 0)
 			keep_beyond(a, w->n_cols, here.lo, here.hi, made);
-		call.pairs = w->pairs && all_finite(a, w->n_cols, here.lo, here.hi);
+		call.pairs = w->pairs && all_finite(a, w->n_cols, here, made);
 		for (int32_t i = tiles.lo; i < tiles.hi; i += call.n_tiles) {
 			call.n_tiles = group_of(&call, decode, tiles.hi - i);
 			multiply_strip(t, a, part, i, here, &call, made);
@@ -329,14 +364,13 @@ static void multiply_tiles(const struct k_tiling *t, const struct k_matmul *a, i
 }
 
 static void multiply_all(const struct k_tiling *t, const struct k_matmul *a, bool by_rows, int tid,
-	int n_threads, void *scratch)
+	int n_threads, struct prepared *made)
 {
-	struct prepared made = { .words = scratch };
-
+	made->columns = NULL;
 	if (by_rows)
-		multiply_rows(t, a, tid, n_threads, &made);
+		multiply_rows(t, a, tid, n_threads, made);
 	else
-		multiply_tiles(t, a, tid, n_threads, &made);
+		multiply_tiles(t, a, tid, n_threads, made);
 }
 
 /* What is added last, to the outputs that this thread has just made. */
@@ -352,15 +386,26 @@ static struct k_matmul of_beyond(const struct k_matmul *a)
 	return b;
 }
 
+static struct prepared *made_for(const struct k_op *op, void *scratch)
+{
+	struct prepared *made = scratch;
+
+	if (made->op != op || made->walk != op->walk || !op->walk)
+		*made = (struct prepared){ .op = op, .walk = op->walk };
+	made->words = (int32_t *)(void *)((unsigned char *)scratch + PREPARED_HEAD);
+	return made;
+}
+
 void k_tiles_matmul(
 	const struct k_tiling *t, struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	const struct k_matmul *a = &op->u.matmul;
+	struct prepared *made = made_for(op, scratch);
 
-	multiply_all(t, a, op->by_rows, tid, n_threads, scratch);
+	multiply_all(t, a, op->by_rows, tid, n_threads, made);
 	if (a->above > 0) {
 		const struct k_matmul beyond = of_beyond(a);
 
-		multiply_all(t, &beyond, op->by_rows, tid, n_threads, scratch);
+		multiply_all(t, &beyond, op->by_rows, tid, n_threads, made);
 	}
 }

@@ -200,6 +200,8 @@ static void convert_times(struct k_program *program, uint64_t ticks, int64_t ns)
 			program->op[i].ns <= ticks ? (uint64_t)((double)program->op[i].ns * scale) : 0;
 }
 
+static atomic_ullong n_walks;
+
 void k_walk(struct k_pool *pool, const struct k_isa *isa, struct k_program *program)
 {
 	const int n_threads = k_pool_size(pool);
@@ -211,9 +213,12 @@ void k_walk(struct k_pool *pool, const struct k_isa *isa, struct k_program *prog
 
 	for (int i = 0; i < n_threads; i++)
 		atomic_init(&partition[i].claimed, 0);
+	const uint64_t number = atomic_fetch_add(&n_walks, 1) + 1;
+
 	for (int32_t i = 0; i < program->n_ops; i++) {
 		struct k_op *op = &program->op[i];
 
+		op->walk = number;
 		atomic_store_explicit(&op->ticket, 0, memory_order_relaxed);
 		op->by_rows = goes_by_rows(op, n_threads);
 	}
