@@ -414,8 +414,10 @@ static void test_ref_apart(void **state)
 		struct k_op op = { .kind = K_OP_matmul,
 			.u.matmul = { .in = in, .n_parts = 1, .n = 1, .part = { { .w = &w.m, .out = y } } } };
 
-		if (k_types[type].block == 1)
+		if (k_types[type].block == 1) {
+			acts_free(&in);
 			continue;
+		}
 		acts_split(&in);
 		op.u.matmul.in = in;
 		op.u.matmul.above = MOST;
