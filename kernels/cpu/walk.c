@@ -19,9 +19,10 @@
 
 #include "base/clock.h"
 
-/* Parts of a product in a home: of its outputs, or of rows of activations if these are enough. How
+/* Parts of a product in a home: of its outputs, or of rows of activations if these are enough, MANY
+ * for each thread or some. Two parts are long enough for what is done once a part (tiles.h). How
  * many threads' homes a thread looks into that has none left: looking costs. */
-enum { SLICES = 8, ROW_SLICES = 4, SLICE_ROWS = 8, NEIGHBOURS = 7 };
+enum { SLICES = 8, ROW_SLICES = 2, MANY_ROWS = 32, SLICE_ROWS = 8, NEIGHBOURS = 7 };
 
 struct partition {
 	_Alignas(64) atomic_ullong claimed;
@@ -33,7 +34,7 @@ static bool goes_by_rows(const struct k_op *op, int n_threads)
 {
 	const int32_t n = op->kind == K_OP_matmul && n_threads > 1 ? op->u.matmul.n : 0;
 
-	return n >= ROW_SLICES * SLICE_ROWS * n_threads ||
+	return n >= MANY_ROWS * n_threads ||
 		   (n >= SLICE_ROWS * n_threads && 100 * n >= op->u.matmul.in.dim * (n_threads - 1));
 }
 
