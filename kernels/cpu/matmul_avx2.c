@@ -167,7 +167,7 @@ INLINE void dot_chains(enum k_type type, bool flat, int n, const uint8_t *w, con
 	}
 }
 
-/* A quad of signed bytes of each tile times n rows, whose words lie as prepare_words() puts them.
+/* A quad of signed bytes of each tile times n rows, whose words lie as put_quads() puts them.
  */
 INLINE void add_bytes(enum k_type type, int n_tiles, int n, const __m256i *w, const int32_t *q,
 	__m256i sum[TILES][MAX_ROWS])

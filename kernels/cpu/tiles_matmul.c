@@ -9,8 +9,7 @@ struct range {
 	int32_t lo, hi;
 };
 
-enum { FLAT_GROUPS = 6 }; /* of max_rows, from which on unpacking a tile once pays */
-enum { FIRST_BYTES = 5120 };
+enum { FLAT_GROUPS = 6 };        /* of max_rows, from which on unpacking a tile once pays */
 enum { ROWS_BYTES = 384 << 10 }; /* activations of one strip: they stay in a core's L2 cache */
 
 /* Points the call at results from `row` of activations from r. */
@@ -232,22 +231,6 @@ static const uint8_t *unpacked(const struct k_tiling *t, const struct k_matrix *
 	return out;
 }
 
-/* Asks for what is read first, all at once: the row, which another thread may have written, and the
- * weights that come after it. */
-static void fetch_first(const struct k_matmul *a, int32_t r, const uint8_t *tile)
-{
-	const size_t at = (size_t)r * (size_t)a->in.dim, block = at / K_QBLOCK;
-
-	for (int32_t i = 0; a->in.q && i < a->in.dim; i += 64)
-		__builtin_prefetch(a->in.q + at + i);
-	for (int32_t i = 0; a->in.q && i < a->in.dim / K_QBLOCK; i += 16) {
-		__builtin_prefetch(a->in.d + block + i);
-		__builtin_prefetch(a->in.sx + block + i);
-	}
-	for (int32_t i = 0; i < FIRST_BYTES; i += 64)
-		__builtin_prefetch(tile + i, 0, 2);
-}
-
 /* The call's tiles, from tile i of a part, by rows [from, to). */
 static void multiply_strip(const struct k_tiling *t, const struct k_matmul *a, int32_t part,
 	int32_t i, struct range rows, struct k_tile_call *call, struct prepared *made)
@@ -260,8 +243,6 @@ static void multiply_strip(const struct k_tiling *t, const struct k_matmul *a, i
 	const int32_t lanes = call->n_tiles * t->lanes, left = w->n_rows - i * t->lanes;
 	const uint8_t *flat = NULL, *tile = (const uint8_t *)w->data + (size_t)i * bytes;
 
-	if (!made->to && !decode)
-		fetch_first(a, rows.lo, tile);
 	if (decode && !few)
 		tile = decoded(t, w, i, call->n_tiles, 0, w->n_cols, made);
 	else if (made->flat && rows.hi - rows.lo >= FLAT_GROUPS * t->max_rows)
@@ -305,7 +286,9 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 	if (a->as_floats && a->above > 0 && !decode) /* floats are read whole, and once */
 		return;
 	made->end = rows.hi;
-	made->flat = decode ? 0 : t->flat_bytes(w->type, w->n_cols);
+	made->flat = 0;
+	if (!decode && rows.hi - rows.lo >= FLAT_GROUPS * t->max_rows)
+		made->flat = t->flat_bytes(w->type, w->n_cols);
 	if (made->flat > FLAT_BYTES / K_TILE_GROUP)
 		made->flat = 0;
 	for (int32_t from = rows.lo; from < rows.hi; from += strip) {
@@ -385,6 +368,8 @@ static struct k_matmul of_beyond(const struct k_matmul *a)
 	}
 	return b;
 }
+
+_Static_assert(sizeof(struct prepared) <= PREPARED_HEAD, "the words come after it");
 
 static struct prepared *made_for(const struct k_op *op, void *scratch)
 {

@@ -19,9 +19,9 @@
 
 #include "base/clock.h"
 
-/* Parts of a product in a home: of its outputs, or of rows of activations if these are enough, MANY
- * for each thread or some. Two parts are long enough for what is done once a part (tiles.h). How
- * many threads' homes a thread looks into that has none left: looking costs. */
+/* Parts of a product in a home: of its outputs; or of rows of activations, if there are MANY_ROWS
+ * for each thread or its inputs are narrow: then two, long enough for what is done once a part
+ * (tiles.h). How many threads' homes a thread looks into that has none left: looking costs. */
 enum { SLICES = 8, ROW_SLICES = 2, MANY_ROWS = 32, SLICE_ROWS = 8, NEIGHBOURS = 7 };
 
 struct partition {
