@@ -15,7 +15,7 @@
  * FLIP_Q8 (see struct k_tiling). Leaves `tiling`, packed_bytes(), pack() and the ops of
  * tiles. Thread: called by all
  * threads of a pool; no state. */
-enum { SEGMENT = K_FREE ? 1 << 30 : 64, AHEAD = 5120 };
+enum { SEGMENT = K_FREE ? 1 << 30 : 64, AHEAD = 6144 };
 
 /* Scales of a single block are read where they are used. */
 INLINE void load_scales(enum k_type type, const uint8_t *head, struct scales *s, VECI min[8])
@@ -74,13 +74,23 @@ INLINE void prefetch(const uint8_t *p, int bytes)
 		_mm_prefetch((const char *)p + at, _MM_HINT_T1);
 }
 
+/* Whether n rows take lines as fast as they come. Then the processor sees the stream, and fetches
+ * better by itself than if it is told to: two cores of Zen 4 read 54 GB/s for 43. */
+INLINE bool keeps_pace(enum k_type type, int n)
+{
+	return (k_has_subs(type) ? 4 : 2) * n <= k_low_bits(type);
+}
+
 /* Fetches what is read next, unless a cache has it: of tiles side by side the same piece of those
  * after them. */
-INLINE void ahead(const struct k_tile_call *c, int n_tiles, const uint8_t *p, int bytes)
+INLINE void ahead(
+	const struct k_tile_call *c, enum k_type type, int n_tiles, int n, const uint8_t *p, int bytes)
 {
 	const size_t by = n_tiles > 1 ? (size_t)n_tiles * c->tile_bytes : AHEAD;
 
-	for (int t = 0; t < n_tiles && !(n_tiles > 1 && c->again); t++)
+	if (keeps_pace(type, n) || (n_tiles > 1 && c->again))
+		return;
+	for (int t = 0; t < n_tiles; t++)
 		prefetch(p + (size_t)t * c->tile_bytes + by, bytes);
 }
 
@@ -130,7 +140,7 @@ INLINE void quantised_tiles(
 		struct scales s[TILES];
 		VECI minima[TILES][8]; /* of halves */
 
-		ahead(c, n_tiles, tile, l.chunk == 8 ? head : head + l.chunk * block);
+		ahead(c, type, n_tiles, n, tile, l.chunk == 8 ? head : head + l.chunk * block);
 		for (int t = 0; t < n_tiles; t++)
 			load_scales(type, tile + t * c->tile_bytes, &s[t], minima[t]);
 		for (int i = 0; i < l.chunk && b + i < n_blocks; i++, x += n * act_words(type)) {
@@ -139,7 +149,7 @@ INLINE void quantised_tiles(
 			VEC sum[TILES][MAX_ROWS], dw, mw;
 
 			if (l.chunk == 8) /* prevents a burst of so many */
-				ahead(c, n_tiles, w, block);
+				ahead(c, type, n_tiles, n, w, block);
 			for (int t = 0; t < n_tiles; t++)
 				sub[t] = s[t].sub + 2 * i;
 			dot_block(c, type, false, n_tiles, n, x, sub, w, sum);

@@ -323,18 +323,25 @@ static void multiply_rows(const struct k_tiling *t, const struct k_matmul *a, in
 			(struct range){ (int32_t)lo, hi < a->n ? (int32_t)hi : a->n }, made);
 }
 
-/* All rows by the tiles of one slice, in whole groups. */
+/* Tiles that are not parted: of quantised weights two cache lines of an output. */
+static int32_t unit_of(const struct k_tiling *t, const struct k_matrix *w)
+{
+	return k_is_quantised(w->type) && 2 * t->lanes >= 32 ? 2 : K_TILE_GROUP;
+}
+
+/* All rows by the tiles of one slice, in whole units. */
 static void multiply_tiles(const struct k_tiling *t, const struct k_matmul *a, int slice,
 	int n_slices, struct prepared *made)
 {
+	const int32_t unit = unit_of(t, a->part[0].w);
 	int32_t n_tiles = 0, from = 0;
 	int64_t lo, hi;
 
 	for (int32_t p = 0; p < a->n_parts; p++)
 		n_tiles += tiles_in(t, a, p);
-	k_split((n_tiles + K_TILE_GROUP - 1) / K_TILE_GROUP, slice, n_slices, &lo, &hi);
-	lo *= K_TILE_GROUP;
-	hi *= K_TILE_GROUP;
+	k_split((n_tiles + unit - 1) / unit, slice, n_slices, &lo, &hi);
+	lo *= unit;
+	hi *= unit;
 	for (int32_t p = 0; p < a->n_parts; p++) {
 		const int32_t here = tiles_in(t, a, p);
 		const int32_t first = lo > from ? (int32_t)lo - from : 0;
