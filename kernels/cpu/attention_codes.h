@@ -106,6 +106,17 @@ static struct k_code_factor code_factor(
 	return f;
 }
 
+/* Fetches what is read later: a group's values, and the keys of the group one span on. */
+static void fetch_group(const struct work *w, int32_t g)
+{
+	const struct k_kv *kv = w->here.kv;
+
+	for (size_t at = 0; at < k_kv_group_bytes(kv, 1); at += 64)
+		__builtin_prefetch(w->here.value[g] + at, 0, MIX_HINT);
+	for (size_t at = 0; w->ahead && w->next.key[g] && at < k_kv_group_bytes(kv, 0); at += 64)
+		__builtin_prefetch(w->next.key[g] + at, 0, MIX_HINT);
+}
+
 /* As span_scores(), of keys by channel. What is not seen scores 0. */
 static void channel_scores(const struct work *w, int32_t query, int32_t nq, float *s)
 {
@@ -122,10 +133,11 @@ static void channel_scores(const struct work *w, int32_t query, int32_t nq, floa
 				memset(s + i * K_SPAN + g * K_GROUP, 0, K_GROUP * sizeof *s);
 			continue;
 		}
+		fetch_group(w, g);
 		read_scales(&c, 0, k_key_scales(code_group(w->here.key[g]), dim, bits), dim, bits);
 		for (int32_t i = 0; i < nq; i++)
 			f.of[i] = code_factor(&c, q + i * dim, bits, c.q + i * dim);
-		keys_table[bits][nq](w->here.key[g], w->here.value[g], dim, &f, s + g * K_GROUP);
+		keys_table[bits][nq](w->here.key[g], dim, &f, s + g * K_GROUP);
 	}
 }
 
@@ -214,13 +226,8 @@ static void token_values(
 		}
 		n = tile_of(((end < dim ? end : dim) - d) / 16, nq);
 		n = n > CODE_WIDTH(nq) ? CODE_WIDTH(nq) : n;
-		for (int32_t r = 0; r < b->n_runs; r++) {
-			const int32_t g = b->at[r].k / K_GROUP;
-
-			b->at[r].ptr[0] = w->here.value[g] + d * 4;
-			b->at[r].ahead[0] = (w->ahead && w->next.key[g] ? w->next.key[g] : w->here.value[g]) +
-								d * (2 * bits + 4);
-		}
+		for (int32_t r = 0; r < b->n_runs; r++)
+			b->at[r].ptr[0] = w->here.value[b->at[r].k / K_GROUP] + d * 4;
 		values_table[bits][nq][n](b, &f, o + d, (size_t)dim);
 	}
 }

@@ -126,11 +126,11 @@ struct code_factors {
 #define CODE_EXACT(bits) ((bits) == 4 ? 32 : 128)
 
 /* out: [nq, K_SPAN]. Lanes are tokens, of which nv vectors are done at a time, k are channels. */
-typedef void keys_fn(const unsigned char *group, const unsigned char *ahead, int32_t head_dim,
-	const struct code_factors *f, float *out);
+typedef void keys_fn(
+	const unsigned char *group, int32_t head_dim, const struct code_factors *f, float *out);
 #define KEYS(bits, nq)                                                                             \
-	static void keys_##bits##_##nq(const unsigned char *group, const unsigned char *ahead,         \
-		int32_t head_dim, const struct code_factors *f, float *out)                                \
+	static void keys_##bits##_##nq(                                                                \
+		const unsigned char *group, int32_t head_dim, const struct code_factors *f, float *out)    \
 	{                                                                                              \
 		enum { NV = (nq) <= CODE_QUERIES ? K_GROUP / LANES : 1, K = 32 / (bits) };                 \
                                                                                                    \
@@ -145,7 +145,6 @@ typedef void keys_fn(const unsigned char *group, const unsigned char *ahead, int
 				for (int32_t i = c; i < c + CODE_EXACT(bits) && i < head_dim; i += K) {            \
 					const unsigned char *at = group + (i / K * K_GROUP + t) * 4;                   \
                                                                                                    \
-					__builtin_prefetch(ahead + i * 2 * (bits), 0, MIX_HINT);                       \
 					CODE_STEP(bits, nq, NV, at, f->q + i, f->stride, acc)                          \
 				}                                                                                  \
 				CODE_EACH(nq, NV) total[q][v] = vec_total(total[q][v], acc[q][v]);                 \
@@ -182,8 +181,6 @@ typedef void values_fn(
 				const unsigned char *at = b->at[i].ptr[0];                                         \
 				const int8_t *x = f->q + b->at[i].k;                                               \
                                                                                                    \
-				for (int line = 0; line < (nv)*LANES * ((bits) + 2) / 32; line++)                  \
-					__builtin_prefetch(b->at[i].ahead[0] + line * 64, 0, MIX_HINT);                \
 				for (int32_t k = 0; k < K_GROUP; k += K, at += b->stride)                          \
 					CODE_STEP(bits, nq, nv, at, x + k, f->stride, acc)                             \
 			}                                                                                      \

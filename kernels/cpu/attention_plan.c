@@ -151,7 +151,9 @@ static bool is_observed(const struct k_attention *a)
 
 bool k_together(const struct k_op *op)
 {
-	return op->kind == K_OP_stats || (op->kind == K_OP_attention && is_observed(&op->u.attention));
+	return op->kind == K_OP_stats ||
+		   (op->kind == K_OP_attention && is_observed(&op->u.attention)) ||
+		   (op->kind == K_OP_pick && k_pick_is_shared(&op->u.pick));
 }
 
 bool attend_plan(struct attend_plan *p, const struct k_attention *a, int n_threads)

@@ -30,25 +30,32 @@ static void span_scores(
 	const int32_t head_dim = kv->head_dim;
 	const size_t before = (size_t)(first * K_GROUP) * (size_t)mix_bytes(kv);
 	const float *q = w->store.q + (size_t)query * (size_t)head_dim;
-	struct mix_lanes b;
+	int32_t group[K_SPAN_GROUPS], n_groups = 0;
+	struct mix_lanes b; /* large: only its first run is set */
 
 	b.n_runs = 1;
 	b.stride = K_GROUP;
 	b.at[0].k = first;
 	b.at[0].n = n_dims;
-	for (int32_t g = 0, n; g < K_SPAN_GROUPS; g += n) {
-		int32_t left = 0;
+	for (int32_t g = 0; g < K_SPAN_GROUPS; g++)
+		if (k_bits_group(&w->seen.any, g))
+			group[n_groups++] = g;
+	for (int32_t at = 0, n; at < n_groups; at += n) {
+		const int32_t *g = group + at;
+		float apart[ATTEND_QUERIES * K_SPAN], *out = s + g[0] * K_GROUP;
 
-		while (g + left < K_SPAN_GROUPS && k_bits_group(&w->seen.any, g + left))
-			left++;
-		n = left ? tile_of(left, nq) : 1;
-		if (!left)
-			continue;
+		n = tile_of(n_groups - at, nq);
 		for (int32_t i = 0; i < n; i++) {
-			b.at[0].ptr[i] = w->here.key[g + i] + before;
-			b.at[0].ahead[i] = w->here.value[g + i] + before;
+			b.at[0].ptr[i] = w->here.key[g[i]] + before;
+			b.at[0].ahead[i] = w->here.value[g[i]] + before;
 		}
-		mix_table[kv->format][nq][n](&b, q, (size_t)head_dim, s + g * K_GROUP, K_SPAN);
+		if (g[n - 1] - g[0] >= n) /* a tile's lanes are neighbours */
+			out = apart;
+		mix_table[kv->format][nq][n](&b, q, (size_t)head_dim, out, K_SPAN);
+		for (int32_t i = 0; out == apart && i < n; i++)
+			for (int32_t j = 0; j < nq; j++)
+				memcpy(s + j * K_SPAN + g[i] * K_GROUP, apart + j * K_SPAN + i * K_GROUP,
+					K_GROUP * sizeof *s);
 	}
 }
 
@@ -57,8 +64,12 @@ static void sink_scores(const struct work *w, int32_t span, int32_t query, int32
 {
 	const struct k_attention *a = w->plan->a;
 	const int32_t dim = a->kv->head_dim, left = a->n_sinks - span * K_SPAN;
-	struct mix_lanes b = { .n_runs = 1, .stride = K_GROUP, .at[0].n = dim };
+	struct mix_lanes b;
 
+	b.n_runs = 1;
+	b.stride = K_GROUP;
+	b.at[0].k = 0;
+	b.at[0].n = dim;
 	for (int32_t g = 0; a->sink_q && g < K_SPAN_GROUPS && g * K_GROUP < left; g++) {
 		const int32_t n = left - g * K_GROUP < K_GROUP ? left - g * K_GROUP : K_GROUP;
 		float sinks[ATTEND_QUERIES * K_GROUP];

@@ -208,6 +208,26 @@ static float largest_of(const float *x, int32_t n)
 	return k_float((uint32_t)v_max_epi32(most));
 }
 
+/* k_count_near_zero(), all thresholds at once. */
+static void count_near_zero(const float *x, int32_t n, float largest, int32_t count[K_NEAR])
+{
+	__m256i below[K_NEAR] = { 0 };
+	__m256 least[K_NEAR];
+
+	for (int k = 0; k < K_NEAR; k++)
+		least[k] = _mm256_set1_ps(k_near_share(k) * largest);
+	for (int32_t i = 0; i < n; i += 8) {
+		const __m256 size = v_abs(_mm256_loadu_ps(x + i));
+
+		for (int k = 0; k < K_NEAR; k++)
+			below[k] = _mm256_sub_epi32(
+				below[k], _mm256_castps_si256(_mm256_cmp_ps(size, least[k], _CMP_LT_OQ)));
+	}
+	for (int k = 0; k < K_NEAR; k++)
+		count[k] = v_sum_epi32(below[k]);
+}
+
+/* Marks values, and writes the row again where small ones become 0. */
 static void sparse_row(const struct k_sparse *a, int32_t r, float largest)
 {
 	const int32_t dim = a->a.dim;
@@ -225,7 +245,8 @@ static void sparse_row(const struct k_sparse *a, int32_t r, float largest)
 											 : _mm256_cmp_ps(size, _mm256_setzero_ps(), _CMP_EQ_OQ);
 
 			bits |= (uint32_t)(~_mm256_movemask_ps(small) & 255) << 8 * k;
-			y[k] = _mm256_andnot_ps(_mm256_cmp_ps(size, least, _CMP_LT_OQ), x);
+			if (a->least > 0)
+				y[k] = _mm256_andnot_ps(_mm256_cmp_ps(size, least, _CMP_LT_OQ), x);
 		}
 		if (a->mask)
 			a->mask[i / 32] = bits;
@@ -252,7 +273,7 @@ void k_vec8_sparse(struct k_op *op, int tid, int n_threads, void *scratch)
 			continue;
 		largest = largest_of(x, dim);
 		if (observe >= 0)
-			k_count_near_zero(x, dim, largest, a.near_zero + (size_t)observe * K_NEAR);
+			count_near_zero(x, dim, largest, a.near_zero + (size_t)observe * K_NEAR);
 		sparse_row(&a, r, largest);
 	}
 }

@@ -52,8 +52,10 @@ static inline void k_split(int64_t n, int tid, int n_threads, int64_t *lo, int64
 	*hi = n * (tid + 1) / n_threads;
 }
 
-/* attention_plan.c: statistics, and attention that is observed. */
+/* attention_plan.c: statistics, attention that is observed, and a choice of keys that is shared. */
 bool k_together(const struct k_op *op);
+/* pick_vec8.c: whether threads part a row's groups. */
+bool k_pick_is_shared(const struct k_pick *a);
 
 /* Waits inside an op until the ticket, which its threads increment, has reached `count`: this takes
  * microseconds, unless there are more threads than processors. */

@@ -3,7 +3,10 @@
 #include "kernels/cpu/vec8.h"
 #include "kernels/op/pick.h"
 
-enum { AHEAD = 8 }; /* groups whose extents are on their way */
+enum {
+	AHEAD = 8,        /* groups whose extents are on their way */
+	PICK_HEADS = 128, /* of a row whose groups threads part */
+};
 
 static inline __m256 halves(const uint16_t *h)
 {
@@ -41,18 +44,56 @@ static void fetch(const uint16_t *key_range, int32_t head_dim)
 		__builtin_prefetch(key_range + i);
 }
 
-/* k_pick_keys() */
-static void keys(const struct k_pick *a, int32_t r, int32_t head, int32_t n, uint32_t *key)
+/* k_pick_keys() of groups [from, to) and heads [first, end), key[head * stride + group]: what heads
+ * read of a group lies together. */
+struct pick_part {
+	int32_t r, from, to, first, end, stride;
+};
+static void keys(const struct k_pick *a, struct pick_part p, uint32_t *key)
 {
-	const int32_t n_rep = a->n_heads / a->kv->n_kv_heads;
-	const float *q = k_pick_query(a, r, head);
+	const int32_t n_rep = a->n_heads / a->kv->n_kv_heads, dim = a->kv->head_dim;
 
-	key[0] = UINT32_MAX;
-	for (int32_t g = 1; g < n; g++) {
-		if (g + AHEAD < n)
-			fetch(k_pick_key_range(a, r, head, g + AHEAD), a->kv->head_dim);
-		key[g] = k_order_key(bound(q, n_rep, a->kv->head_dim, k_pick_key_range(a, r, head, g)));
+	for (int32_t g = p.from; g < p.to; g++)
+		for (int32_t h = p.first; h < p.end; h++) {
+			if (g + AHEAD < p.to)
+				fetch(k_pick_key_range(a, p.r, h, g + AHEAD), dim);
+			key[(h - p.first) * p.stride + g] = g ? k_order_key(bound(k_pick_query(a, p.r, h),
+														n_rep, dim, k_pick_key_range(a, p.r, h, g)))
+												  : UINT32_MAX;
+		}
+}
+
+/* The choice of the only row: threads part its groups, then its heads. */
+struct pick_room {
+	struct k_best_room best;
+	uint32_t key[PICK_HEADS * K_PICK_GROUPS];
+};
+_Static_assert(sizeof(struct pick_room) <= K_SCRATCH_BYTES, "scratch has room for a row's keys");
+
+static void pick_together(struct k_op *op, int tid, int n_threads, struct pick_room *s)
+{
+	const struct k_pick *a = &op->u.pick;
+	const int32_t n = k_pick_among(a, 0), n_heads = a->kv->n_kv_heads;
+	int64_t lo, hi;
+
+	k_split(n, tid, n_threads, &lo, &hi);
+	keys(a, (struct pick_part){ 0, (int32_t)lo, (int32_t)hi, 0, n_heads, n }, s->key);
+	atomic_fetch_add(&op->ticket, 1);
+	k_await(&op->ticket, n_threads);
+	for (int32_t h = tid; h < n_heads; h += n_threads) {
+		for (int t = 0; t < n_threads; t++) {
+			const struct pick_room *of = k_scratch_of(s, tid, t);
+
+			k_split(n, t, n_threads, &lo, &hi);
+			memcpy(s->best.key + lo, of->key + h * n + lo, (size_t)(hi - lo) * sizeof *of->key);
+		}
+		k_pick_choose(a, h, n, &s->best);
 	}
+}
+
+bool k_pick_is_shared(const struct k_pick *a)
+{
+	return a->n == 1 && a->kv->n_kv_heads <= PICK_HEADS && a->kv->head_dim % K_PICK_LANES == 0;
 }
 
 void k_vec8_pick(struct k_op *op, int tid, int n_threads, void *scratch)
@@ -61,6 +102,10 @@ void k_vec8_pick(struct k_op *op, int tid, int n_threads, void *scratch)
 	struct k_best_room *s = scratch;
 	int64_t lo, hi;
 
+	if (k_pick_is_shared(a)) {
+		pick_together(op, tid, n_threads, scratch);
+		return;
+	}
 	if (a->kv->head_dim % K_PICK_LANES) {
 		k_ref_pick(op, tid, n_threads, scratch);
 		return;
@@ -68,9 +113,9 @@ void k_vec8_pick(struct k_op *op, int tid, int n_threads, void *scratch)
 	k_split(k_pick_units(a), tid, n_threads, &lo, &hi);
 	for (int64_t unit = lo; unit < hi; unit++) {
 		const int32_t r = (int32_t)unit / a->kv->n_kv_heads, n = k_pick_among(a, r);
+		const int32_t head = (int32_t)unit % a->kv->n_kv_heads;
 
-		if (n)
-			keys(a, r, (int32_t)unit % a->kv->n_kv_heads, n, s->key);
+		keys(a, (struct pick_part){ r, 0, n, head, head + 1, n }, s->key);
 		k_pick_choose(a, unit, n, s);
 	}
 }

@@ -38,9 +38,9 @@ CU_FN struct few_memory few_layout(const struct attend *c)
  * tile's. */
 CU_FN unsigned char *few_place(const struct attend *c, const uint8_t *group, int32_t v)
 {
-	const int32_t head = (c->a->layer * 2 + v) * c->a->n_kv_heads + c->kv_head;
+	const int32_t part = (c->a->layer * c->a->n_kv_heads + c->kv_head) * 2 + v;
 
-	return (unsigned char *)group + (int64_t)head * c->unit->head_bytes;
+	return (unsigned char *)group + (int64_t)part * c->unit->head_bytes;
 }
 
 /* Pairs of a head are dealt to warps, 32 to each: `turn` counts the heads' shares. */

@@ -61,7 +61,7 @@ CU_FN unsigned char *cu_kv_at(
 	const struct k_kv *kv, int32_t page, int32_t layer, int32_t v, int32_t head)
 {
 	size_t kinds = kv->value_dim ? 1 : 2;
-	size_t index = ((size_t)layer * kinds + (size_t)v) * (size_t)kv->n_kv_heads + (size_t)head;
+	size_t index = ((size_t)layer * (size_t)kv->n_kv_heads + (size_t)head) * kinds + (size_t)v;
 	size_t head_bytes =
 		(size_t)kv->page_size * (size_t)kv->head_dim * (size_t)k_cache_bytes(kv->format);
 

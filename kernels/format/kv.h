@@ -14,10 +14,11 @@
 #define K_RECENT 128
 
 /* The KV cache of a memory group of layers. A page holds page_size positions of all of them. Within
- * a page: [layer][K then V][kv head][page_size/16 groups]. A group's K is [head_dim][16 tokens],
- * its V [16 tokens][head_dim]; of formats with codes see format/codes.h. All in one format; then,
- * if it has them, the extents of keys in f16: [layer][kv head][group][least, then
- * greatest][head_dim]. Values are finite (rule 10).
+ * a page: [layer][kv head][K then V][page_size/16 groups], so that what a head reads of a page is
+ * one piece: a processor fetches that by itself. A group's K is [head_dim][16 tokens], its V [16
+ * tokens][head_dim]; of formats with codes see format/codes.h. All in one format; then, if it has
+ * them, the extents of keys in f16: [layer][kv head][group][least, then greatest][head_dim]. Values
+ * are finite (rule 10).
  *
  * With a value_dim there is no V: a value is the last value_dim dimensions of its key (rule 13). */
 struct k_kv {
@@ -92,10 +93,9 @@ K_INLINE size_t k_kv_page_bytes(const struct k_kv *kv)
 K_INLINE void *k_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, int v, int32_t head)
 {
 	const size_t k = k_kv_head_bytes(kv, 0), both = k + k_kv_head_bytes(kv, 1);
-	const size_t heads = (size_t)kv->n_kv_heads, before = v ? heads * k : 0;
+	const size_t index = (size_t)layer * (size_t)kv->n_kv_heads + (size_t)head;
 
-	return kv->base + (size_t)page * kv->page_bytes + (size_t)layer * heads * both + before +
-		   (size_t)head * (v ? both - k : k);
+	return kv->base + (size_t)page * kv->page_bytes + index * both + (v ? k : 0);
 }
 
 /* Group `group` of that page. */

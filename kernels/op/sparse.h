@@ -59,17 +59,6 @@ K_INLINE float k_near_share(int k)
 	return share[k];
 }
 
-K_INLINE void k_count_near_zero(const float *x, int32_t n, float largest, int32_t count[K_NEAR])
-{
-	for (int k = 0; k < K_NEAR; k++) {
-		const float least = k_near_share(k) * largest;
-
-		count[k] = 0;
-		for (int32_t i = 0; i < n; i++)
-			count[k] += k_float(k_bits(x[i]) & 0x7fffffffu) < least;
-	}
-}
-
 /* What each of the warps that share a row found in its part. */
 enum { K_SPARSE_PARTS = 8 };
 struct k_sparse_room {

@@ -198,6 +198,14 @@ static void test_pick(void **state)
 			rig_run(fast[k], &op);
 			assert_memory_equal(got, want, bytes);
 		}
+		op.u.pick.n = 1; /* threads part its groups */
+		for (int k = 0; k < n_fast; k++) {
+			memset(got, 0x55, bytes);
+			rig_run(fast[k], &op);
+			for (int32_t h = 0; h < s->n_kv_heads; h++)
+				assert_memory_equal(
+					got + h * STRIDE, want + h * STRIDE, (size_t)(rows[0].pos / K_SPAN + 1));
+		}
 		rig_free_all((void *[]){ q, want, got, NULL });
 		cache_close(&c);
 	}
