@@ -54,6 +54,7 @@
 	X(MODELS, hybrids, "windows-and-hybrids")                                                      \
 	X(MODELS, experts, "experts")                                                                  \
 	X(MODELS, recall, "states-and-recall")                                                         \
+	X(MODELS, unchosen, "a-state-that-does-not-choose")                                            \
 	X(MODELS, diffusion, "diffusion")
 
 #define X(topic, id, name) EMBED(lesson_##id, "demos/lessons/" name ".md");

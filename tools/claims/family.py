@@ -14,6 +14,7 @@ NAMES = ("multi-head", "grouped", "single", "latent", "shared", "window", "one-g
 KEYS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 VALUES = "0123456789!#$%&()*+,-/:;<=>?@[]^_{|}~"
 PAIRS, DEPTHS, ASKED = (4, 8, 16, 32), (64, 1024, 8192), 256
+DELAYS = 16, 64, 256, 1024  # dots between a sign and the question for it
 DEEP, SLOTS, ANSWER = 512, 16, 96  # of the batch: tokens of a prompt, requests, tokens of an answer
 
 
@@ -52,6 +53,19 @@ def recall(name, pairs, *options):
     asked = [question for _ in range(ASKED // pairs) for question in episode(pairs, draw)]
     r = batch([text for text, _ in asked], "--model", path("recall-" + name), "--raw", "--greedy", "--max-tokens", "1", "--slots", "16", *options)
     return sum(line["text"] == asked[line["line"] - 1][1] for line in r.lines) / len(asked)
+
+
+@measure()
+def delay(name, dots):
+    """Share of the signs that come again so many dots later, as the likeliest token (recall.py, delay)."""
+    r = batch([value + "." * dots + "?" for value in VALUES], "--model", path("delay-" + name), "--raw", "--greedy", "--max-tokens", "1",
+              "--slots", "4")
+    return sum(line["text"] == VALUES[line["line"] - 1] for line in r.lines) / len(VALUES)
+
+
+@measure()
+def delays(name):
+    return {dots: delay(name, dots) for dots in DELAYS}
 
 
 @measure()

@@ -72,16 +72,17 @@ def measure(timed=""):
         known = {}
 
         @functools.wraps(f)
-        def call(*args):
-            if args not in known:
+        def call(*args, **named):
+            key = args, tuple(named.items())
+            if key not in known:
                 STACK.append(Evidence())
                 STACK[-1].timed = set(timed.split())
                 try:
-                    known[args] = f(*args), STACK[-1]
+                    known[key] = f(*args, **named), STACK[-1]
                 finally:
                     STACK.pop()
-            STACK[-1].join(known[args][1])
-            return known[args][0]
+            STACK[-1].join(known[key][1])
+            return known[key][0]
         return call
     return wrap
 

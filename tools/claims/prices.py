@@ -83,9 +83,10 @@ def rounded():
 
 
 @measure()
-def outliers():
-    """Channels of activations over the shipped prompts."""
-    r = run("--greedy", "--max-tokens", "1", "--outliers", "measure", text=lab.prompts()[0][1])
+def outliers(model=lab.MODEL, text=None):
+    """Channels of activations over a shipped prompt, or a text."""
+    how = ("--raw",) if text else ()
+    r = run("--model", model, *how, "--greedy", "--max-tokens", "1", "--outliers", "measure", text=text or lab.prompts()[0][1])
     m = Numbers(inputs=r.one("SELECT count(*) FROM outliers"))
     m.worst, m.layer, m.stage, m.smoothed = r.rows(
         "SELECT largest / median AS x, layer, (SELECT name FROM code WHERE list = 'stage' AND value = stage), smoothed FROM outliers "

@@ -12,7 +12,8 @@ from typing import Callable, Optional
 from costs import cost
 from drafts import (beside, chain, drafter, drafters, files, guessed_and_rejected, itself, lengths, overlap, repeating, same_law, search,
                     softness, window)
-from family import deeper, experts, family, full_layers, groups as family_groups, later, potential, reach, relu, score_in_eight
+from family import (deeper, delays, experts, family, full_layers, groups as family_groups, later, potential, reach, relu, score_in_eight,
+                    seeds)
 from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, declared, denoising, document, e4m3, few_pages, lossy, needle,
                     no_cache, other_model, page_sizes, passages, patterns, prefix, scored, told_apart, window_pages, windows)
@@ -25,8 +26,8 @@ from steps import (beyond, contiguous, cuda_modes, depths, formats, groups, head
                    swept, threads, ways)
 from traffic import (apart as phases_apart, budgets, classes, engines, lengths_of_load, padded, pauses, rates, routed, served,
                      served_ratios, static_arrivals)
-from stories import eights, formats as from_16, laws, methods, pairs
-from trained import best_of as loop, conversions, heads, repairs, sweep
+from unrounded import eights, formats as from_16, laws, methods, pairs
+from trained import best_of as loop, conversions, heads, ladder, repairs, sweep
 
 
 @dataclass
@@ -190,12 +191,13 @@ ROWS = [
         "{small.rtn3.kl:.2f}", where=(lambda m: m.small.gptq4.ppl < 1.05 * m.small.gptq4.source,
                                       "4 bits, from a source of 16: {small.gptq4.kl:.3f} nats a token")),
     Row("0.27", "k-bit laws: N weights at b bits equal 2N at b/2, with no penalty down to 4 bits (arXiv:2212.09720).",
-        lambda: merge(fewer_bits(), laws=laws()),
+        lambda: merge(fewer_bits(), laws=laws(), ladder=ladder()),
         "from 16 bits, groups of 32, two sizes of one family: perplexity {laws.large[16]:.1f}, {laws.large[8]:.1f}, {laws.large[5]:.1f}, "
         "{laws.large[4]:.1f}, {laws.large[3]:.1f}, {laws.large[2]:.1f} in 16, 8, 5, 4, 3, 2 bits; a {laws.times:.1f}th of the numbers "
         "{laws.small[16]:.1f}, {laws.small[8]:.1f}, {laws.small[5]:.1f}, {laws.small[4]:.1f}, {laws.small[3]:.1f}, {laws.small[2]:.1f}; in "
         "as many bits as the small one's 16 the large one has {laws.bits}: {laws.at_bits:.1f}. SmolLM2 from Q4_1 {at[8].ppl:.1f}, "
-        "{at[5].ppl:.1f}, {at[4].ppl:.1f}, {at[3].ppl:.1f} in 8, 5, 4, 3 (source {source:.1f})",
+        "{at[5].ppl:.1f}, {at[4].ppl:.1f}, {at[3].ppl:.1f} in 8, 5, 4, 3 (source {source:.1f}). Of one family, {ladder.sizes}: perplexity in 4 "
+        "bits, of that in 8: {ladder.said[4]} times; in 3: {ladder.said[3]}",
         lambda m: m.laws.at_bits < m.laws.small[16] and m.laws.large[4] < 1.02 * m.laws.large[16],
         "fewer bits of a larger model cost more than the larger model gives",
         where=(lambda m: m.laws.at_bits < m.laws.small[16] and m.laws.large[5] < 1.02 * m.laws.large[16],
@@ -404,9 +406,10 @@ ROWS = [
     Row("2.12b", "Each step gives at least one valid token.", lengths,
         "{steps} steps of drafts gave {least} to {most} tokens each; {valid} of {tokens} are those of plain decoding",
         lambda m: m.least >= 1 and m.valid == m.tokens, "a step gave none, or another than plain decoding"),
-    Row("2.13", "A smaller model of the same family can draft off the shelf.", pairs,
+    Row("2.13", "A smaller model of the same family can draft off the shelf.", lambda: merge(pairs(), ladder=ladder()),
         "140 thousand numbers draft for 689 thousand, both trained on the same stories: {alone.tokens:.2f} tokens a step, "
-        "{alone.first:.0%} of first guesses kept; {alone.equal} of {alone.n} answers equal; {alone.speed:.2f} times plain",
+        "{alone.first:.0%} of first guesses kept; {alone.equal} of {alone.n} answers equal; {alone.speed:.2f} times plain. "
+        "Of one family of {ladder.sizes} the smallest's first guesses are kept by the others: {ladder.guessed}",
         lambda m: m.alone.tokens > 1.2 and m.alone.equal == m.alone.n, "its guesses are not kept"),
     Row("2.14", "n-grams of the prompt give 2x to 4x at unchanged quality where output repeats input.",
         repeating, "speed, by kind of text: {table}; {equal} of {n} answers equal",
@@ -510,17 +513,19 @@ ROWS = [
         "at 2 bits KL {kl[gptq-2]:.3f} by GPTQ, {kl[qat-2]:.3f} by training with the rounding, which took {seconds[qat-2]:.0f} s of "
         "processor time, {tokens[qat-2]:,.0f} tokens and the teacher beside it",
         lambda m: m.high["qat-2"] < m.low["gptq-2"], "it is no better"),
-    Row("3.12", "SmoothQuant moves activation outliers, which grow with model size, into weights (arXiv:2211.10438).", smoothed,
+    Row("3.12", "SmoothQuant moves activation outliers, which grow with model size, into weights (arXiv:2211.10438).",
+        lambda: merge(smoothed(), ladder=ladder()),
         "largest over median channel, median of the layers: q, k, v {qkv:.1f}, out {out:.1f}, gate and up {gate_up:.1f}, down "
         "{down:.1f}; worst {worst:,.0f}, {smoothed:.0f} after smoothing with alpha 0.5; it is milder in {milder:.0%} of the "
         "{inputs} inputs. Activations of 8 bits, KL before and after: a scale a tensor {before[int8-tensor].kl:.3f}, "
         "{after[int8-tensor].kl:.3f}, a scale a token {before[int8-token].kl:.4f}, {after[int8-token].kl:.4f}; perplexity "
         "{before[int8-tensor].lossy:.1f}, {after[int8-tensor].lossy:.1f}, {before[int8-token].lossy:.2f}, {after[int8-token].lossy:.2f}, "
-        "exact {after[f32].exact:.2f}; of 32 bits {before[f32].kl:.4f}, {after[f32].kl:.4f}",
-        lambda m: m.milder > 0.8 and all(m.after[x].kl < 0.9 * m.before[x].kl for x in ("int8-tensor", "int8-token")),
+        "exact {after[f32].exact:.2f}; of 32 bits {before[f32].kl:.4f}, {after[f32].kl:.4f}. Of one family, {ladder.sizes}: largest over "
+        "median channel {ladder.said[worst]}, KL of a scale a tensor {ladder.said[int8_tensor]}, a token {ladder.said[int8_token]}",
+        lambda m: m.ladder.grows > 1.1 and m.milder > 0.8 and all(m.after[x].kl < 0.9 * m.before[x].kl for x in ("int8-tensor", "int8-token")),
         "it takes less than a tenth off the divergence with a scale a tensor or with one a token",
         where=(lambda m: any(m.after[x].kl < 0.9 * m.before[x].kl for x in ("int8-tensor", "int8-token")),
-               "one granularity of the activations' scales alone"), lacks="a ladder of sizes of one family"),
+               "one granularity of the activations' scales alone")),
     Row("3.13", "AWQ (arXiv:2306.00978).", lambda: merge(salient(), small=methods()), "with a zero point, 3 bits: of 135M, which was in "
         "Q4_1, KL {rtn3.kl:.3f} to the nearest, {awq3.kl:.3f} by AWQ; from 16 bits, a model of 689 thousand numbers {small.rtn3.kl:.3f} and "
         "{small.awq3.kl:.3f}", lambda m: m.awq3.kl < m.rtn3.kl and m.small.awq3.kl < m.small.rtn3.kl,
@@ -712,20 +717,20 @@ ROWS = [
         "{later.loss[one-global]:.3f}; {later.token[one-global-shared]:,} B a token",
         lambda m: len(m.groups) == 2 and m.at["one-global"].loss < m.at["multi-head"].loss + m.noise, "its loss is higher"),
     Row("4.20", "S4: good at synthetic long context, bad at associative recall (arXiv:2111.00396).",
-        lambda: merge(family("mamba2"), later=later("s4d", "mamba2", "multi-head")),
-        "pairs recalled of 4, 8, 16, 32 (MQAR, two layers): Mamba-2 {at[mamba2].pairs[4]:.0%}, {at[mamba2].pairs[8]:.0%}, "
-        "{at[mamba2].pairs[16]:.0%}, {at[mamba2].pairs[32]:.0%}; attention {at[multi-head].pairs[4]:.0%}, {at[multi-head].pairs[8]:.0%}, "
-        "{at[multi-head].pairs[16]:.0%}, {at[multi-head].pairs[32]:.0%}; loss of stories on a tenth of the tokens: S4D "
-        "{later.loss[s4d]:.3f}, Mamba-2 {later.loss[mamba2]:.3f}, attention {later.loss[multi-head]:.3f}",
-        lambda m: m.at["mamba2"].pairs[32] < m.at["multi-head"].pairs[32] - 0.1, "a state of this size recalls as well",
-        lacks="recall by S4's own mixer; synthetic long context"),
+        lambda: merge(family("mamba2", "s4d"), late=delays("s4d")),
+        "two layers: S4D says a sign again after 16, 64, 256, 1,024 dots in {late[16]:.0%}, {late[64]:.0%}, {late[256]:.0%}, {late[1024]:.0%}; "
+        "pairs recalled of 4, 8, 16, 32 (MQAR): {at[s4d].pairs[4]:.0%}, {at[s4d].pairs[8]:.0%}, {at[s4d].pairs[16]:.0%}, "
+        "{at[s4d].pairs[32]:.0%}; Mamba-2 {at[mamba2].pairs[4]:.0%}, {at[mamba2].pairs[8]:.0%}, {at[mamba2].pairs[16]:.0%}, "
+        "{at[mamba2].pairs[32]:.0%}; attention {at[multi-head].pairs[4]:.0%}, {at[multi-head].pairs[8]:.0%}, {at[multi-head].pairs[16]:.0%}, "
+        "{at[multi-head].pairs[32]:.0%}; loss of stories {at[s4d].loss:.3f}, {at[mamba2].loss:.3f}, {at[multi-head].loss:.3f}",
+        lambda m: min(m.late[n] for n in (16, 64, 256)) > 0.9 and m.at["s4d"].pairs[8] < m.at["multi-head"].pairs[8] - 0.1,
+        "it recalls as well, or forgets a sign within 256 dots"),
     Row("4.21", "Mamba: input-dependent state, matches transformers at 1B (arXiv:2312.00752).",
-        lambda: merge(family("mamba2"), tiny=other_model("mamba"), later=later("mamba1", "mamba2", "multi-head")),
+        lambda: merge(family("mamba2"), tiny=other_model("mamba"), first=seeds("mamba1")[0]),
         "a tiny Mamba: {tiny.early} pages of state after 5 tokens, {tiny.late} after {tiny.steps}; small models of equal numbers, text and "
         "steps: loss {at[mamba2].loss:.3f} of Mamba-2, {at[multi-head].loss:.3f} of attention; of 32 pairs {at[mamba2].pairs[32]:.0%} and "
-        "{at[multi-head].pairs[32]:.0%} recalled; on a tenth of the tokens {later.loss[mamba1]:.3f} of Mamba's first form, "
-        "{later.loss[mamba2]:.3f}, {later.loss[multi-head]:.3f}", lambda m: m.at["mamba2"].loss < m.at["multi-head"].loss + m.noise,
-        "its loss is higher", lacks="1B"),
+        "{at[multi-head].pairs[32]:.0%} recalled; loss {first:.3f} of Mamba's first form",
+        lambda m: m.at["mamba2"].loss < m.at["multi-head"].loss + m.noise, "its loss is higher", lacks="1B"),
     Row("4.22", "Jamba: one attention layer of 8, with experts (arXiv:2403.19887).",
         lambda: merge(family("jamba", "mamba2"), deeper("jamba", "multi-head"), later=later("mamba2", "jamba-experts", "multi-head")),
         "Mamba-2 with one attention layer of 8: loss {at[jamba].loss:.3f}, {at[mamba2].loss:.3f} without it, {at[multi-head].loss:.3f} of "

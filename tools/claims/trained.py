@@ -61,3 +61,17 @@ def best_of():
     """Rounds of sampling, judging, and training on the best."""
     rows = [figures(r) for r in lab.table("docs/best_of.csv", "tools/train/best_of.py build/repair build/best docs/best_of.csv")]
     return Numbers(first=rows[0], last=rows[-1], risen=rows[-1].reward - rows[0].reward)
+
+
+@measure()
+def ladder():
+    """Sizes of one architecture, smallest first: each column of the table as a list, and what the rows ask of it."""
+    rows = lab.table("docs/ladder.csv", "tools/train/family/ladder.py build/train/family build/ladder docs/ladder.csv")
+    m = Numbers(**{name: [float(r[name] or "nan") for r in rows] for name in rows[0] if name != "size"})
+    m.sizes = ", ".join(r["size"] for r in rows)
+    m.grows = m.worst[-1] / m.worst[0]
+    m.said = {name: ", ".join(f"{x:.2f}" for x in getattr(m, name)) for name in ("worst", "down", "int8_tensor", "int8_token")}
+    for bits in (4, 3):
+        m.said[bits] = ", ".join(f"{a / b:.3f}" for a, b in zip(getattr(m, f"ppl_{bits}"), m.ppl_8))
+    m.guessed = ", ".join(f"{x:.0%}" for x in m.kept[1:])
+    return m

@@ -18,6 +18,7 @@ recalling="multi-head single latent shared window one-global mamba2 based jamba 
 {
 	for name in $members; do echo "member.py $name $DATA --seed 1"; done
 	for name in $recalling; do echo "recall.py $name $DATA"; done
+	echo "recall.py s4d $DATA --task delay"
 	# what is close, and what is compared with it, is trained three times
 	for seed in 2 3; do
 		for name in multi-head grouped single window one-global mamba2 based jamba; do echo "member.py $name $DATA --seed $seed"; done

@@ -3,7 +3,7 @@
 
 They are plain Llamas, DeepSeek's form for latent attention, LLaDA's for diffusion, and `cutaway-mixed`,
 whose file says of each layer what mixes its positions (engine/arch/mixed.c). DATA is where text.py, member.py and recall.py wrote.
-Into FOLDER: NAME.gguf, recall-NAME.gguf, held_out/NNN.txt."""
+Into FOLDER: NAME.gguf, recall-NAME.gguf, delay-NAME.gguf, held_out/NNN.txt."""
 import copy
 import os
 import shutil
@@ -163,7 +163,7 @@ def write(path, name, m, source=None, kind=gguf.GGMLQuantizationType.Q8_0):
 def main():
     data, folder = sys.argv[1:]
     os.makedirs(os.path.join(folder, "held_out"), exist_ok=True)
-    for file, shape, source in ("{}-1", TEXT, os.path.join(data, "begin.gguf")), ("recall-{}", RECALL, None):
+    for file, shape, source in ("{}-1", TEXT, os.path.join(data, "begin.gguf")), ("recall-{}", RECALL, None), ("delay-{}", RECALL, None):
         for name in MEMBERS:
             path = os.path.join(data, file.format(name) + ".pt")
             if os.path.exists(path):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Trains one member of the family: member.py NAME OUT [--seed N] [--steps N] [--stories FILE] [--rows N] [--floats]
+"""Trains one member of the family: member.py NAME OUT [--size SIZE] [--seed N] [--steps N] [--stories FILE] [--rows N] [--floats]
 
 A step reads 16 rows of 256 ids of stories; every member of a seed reads the same rows. The diffusion member is given rows
 whose ids are masked with a probability that is drawn for each row, and learns those (LLaDA: Nie et al. 2025, section 2.2).
---stories: of ../stories.py, in place of OUT/text.pt. --floats: 32 bits in place of bfloat16, which few processors multiply.
-OUT/NAME-SEED.pt, .csv: loss by step; a checkpoint every 50 steps, from which the same command goes on. One thread."""
+--size: a shape of the ladder (ladder.py), in place of the family's. --stories: of ../stories.py, in place of OUT/text.pt. --floats: 32 bits in place of bfloat16, which few processors multiply.
+OUT/NAME[-SIZE]-SEED.pt, .csv: loss by step; a checkpoint every 50 steps, from which the same command goes on. One thread."""
 import argparse
 import csv
 import os
@@ -18,7 +18,7 @@ import torch.optim._muon as muon
 sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import log  # noqa: E402
 import loop  # noqa: E402
-from model import MEMBERS, TEXT, Family  # noqa: E402
+from model import LADDER, MEMBERS, TEXT, Family  # noqa: E402
 from text import LENGTH, MASK  # noqa: E402
 
 BALANCE = 0.01
@@ -60,14 +60,19 @@ def optimizers(model, lr):
             torch.optim.AdamW(rest, lr=lr, weight_decay=0, betas=(0.9, 0.95))]
 
 
+def stem(args):
+    """Of the files."""
+    return os.path.join(args.out, "-".join([args.name, *([args.size] if args.size else []), str(args.seed)]))
+
+
 class Training:
     def __init__(self, args):
         self.args, self.step, self.seconds = args, 0, 0.0
         self.text = loop.stories(args.stories)[0] if args.stories else torch.load(os.path.join(args.out, "text.pt"))["seen"]
-        self.model = Family(TEXT, args.name, args.seed)
+        self.model = Family(LADDER.get(args.size, TEXT), args.name, args.seed)
         self.losses = autoregressive if self.model.causal else masked
         self.opts = optimizers(self.model, args.lr)
-        self.path = os.path.join(args.out, f"{args.name}-{args.seed}")
+        self.path = stem(args)
         self.log = log.Log(args.record, list(self.model.parameters()), self.opts, training=args.name, steps=args.steps)
         if os.path.exists(self.path + ".ckpt"):
             saved = torch.load(self.path + ".ckpt")
@@ -119,6 +124,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("name", choices=MEMBERS)
     parser.add_argument("out")
+    parser.add_argument("--size", choices=LADDER)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--lr", type=float, default=5e-3)
@@ -130,7 +136,7 @@ def main():
     if args.floats:
         muon._zeropower_via_newtonschulz = orthogonal
     torch.set_num_threads(1)
-    path = os.path.join(args.out, f"{args.name}-{args.seed}.pt")
+    path = stem(args) + ".pt"
     if os.path.exists(path):
         return
     training = Training(args)

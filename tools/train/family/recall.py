@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Associative recall (MQAR: Arora et al. 2023, section 3), learnt by a member of two layers: recall.py NAME OUT
+"""Two tasks of memory, learnt by a member of two layers: recall.py NAME OUT [--task recall|delay]
 
-An episode is a point, pairs of a letter and a sign, and then the same letters in another order, each followed by its
-sign, which is what is asked. All are one byte of text, so `cutaway score` can ask the same. No episode occurs twice.
+*recall* is associative (MQAR: Arora et al. 2023, section 3): an episode is a point, pairs of a letter and a sign, and then the same
+letters in another order, each followed by its sign, which is what is asked. *delay* is of synthetic long context: a sign, so many
+dots (learnt with any number up to those that are asked), a question mark, and the sign again. All are one byte of text, so the program can ask the same. No episode of recall occurs twice.
 Whether and when it is learnt depends on the start and the rate, so there are up to three trainings of up to 2,400 steps, and
-the best stays: into OUT go recall-NAME.pt and .csv, of each training the loss by step and the share recalled. One thread."""
+the best stays: into OUT go TASK-NAME.pt and .csv, of each training the loss by step and the share recalled. One thread."""
 import argparse
 import csv
 import os
@@ -14,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../claims"))
-from family import KEYS, PAIRS, VALUES  # noqa: E402
+from family import DELAYS, KEYS, PAIRS, VALUES  # noqa: E402
 from member import optimizers  # noqa: E402
 from model import MEMBERS, RECALL, Family  # noqa: E402
 
@@ -37,39 +38,47 @@ def episodes(rows, pairs, draw):
     return torch.cat((ids(".").expand(rows, 1), pair.flatten(1), asked.flatten(1)), 1)
 
 
-def asked(pairs):
-    return slice(2 * pairs + 2, None, 2)
+def delayed(rows, dots, draw):
+    """[rows, dots + 3]; what is asked is the last."""
+    value = ids(VALUES)[torch.randint(len(VALUES), (rows, 1), generator=draw)]
+    return torch.cat((value, ids(".").expand(rows, dots), ids("?").expand(rows, 1), value), 1)
 
 
-def held_out(pairs):
-    """The episodes that everybody is asked."""
-    return episodes(ASKED, pairs, torch.Generator().manual_seed(pairs))
+def up_to(most, draw):
+    return int(torch.randint(1, most + 1, (1,), generator=draw))
 
 
-def text(row):
-    return "".join(chr(i + 33) for i in row.tolist())
+# episodes; sizes that are asked, and of these one to learn from; where the first is asked (each second one from there on), tokens
+TASKS = {"recall": (episodes, PAIRS, lambda pairs, _: pairs, lambda pairs: 2 * pairs + 2, lambda pairs: 4 * pairs + 1),
+         "delay": (delayed, DELAYS, up_to, lambda dots: dots + 2, lambda dots: dots + 3)}
 
 
-def loss(model, rows, pairs):
-    logits, balance = model(rows[:, :-1])
-    want = asked(pairs)
-    logits = logits[:, want.start - 1::2]
-    return F.cross_entropy(logits.flatten(0, 1).float(), rows[:, want].flatten()) + 0.01 * balance
+class Task:
+    def __init__(self, name):
+        self.episodes, self.sizes, self.size, self.first, self.tokens = TASKS[name]
+
+    def answers(self, model, rows, size):
+        """Logits of what is asked, what it is, and what the routers' imbalance costs."""
+        logits, balance = model(rows[:, :-1])
+        return logits[:, self.first(size) - 1::2].flatten(0, 1).float(), rows[:, self.first(size)::2].flatten(), balance
+
+    def loss(self, model, size, draw):
+        logits, want, balance = self.answers(model, self.episodes(max(1, TOKENS // self.tokens(size)), size, draw), size)
+        return F.cross_entropy(logits, want) + 0.01 * balance
+
+    def recalled(self, model, size):
+        """Of the episodes that everybody is asked."""
+        with torch.no_grad():
+            rows = self.episodes(ASKED, size, torch.Generator().manual_seed(size))
+            logits, want, _ = self.answers(model, rows, size)
+            return (logits.argmax(-1) == want).float().mean().item()
 
 
-def recalled(model, pairs):
-    with torch.no_grad():
-        rows = held_out(pairs)
-        logits = model(rows[:, :-1])[0][:, asked(pairs).start - 1::2]
-        return (logits.argmax(-1) == rows[:, asked(pairs)]).float().mean().item()
-
-
-def train(model, seed, rate):
-    """Every 100 steps a row: step, loss since the row before, the share recalled by numbers of pairs. Ends when all is."""
+def train(task, model, seed, rate):
+    """Every 100 steps a row: step, loss since the row before, the share recalled by size. Ends when all is."""
     draw, opts, read = torch.Generator().manual_seed(1000 + seed), optimizers(model, rate), []
     for step in range(STEPS):
-        pairs = PAIRS[step % len(PAIRS)]
-        value = loss(model, episodes(TOKENS // (4 * pairs + 1), pairs, draw), pairs)
+        value = task.loss(model, task.size(task.sizes[step % len(task.sizes)], draw), draw)
         for opt in opts:
             opt.zero_grad()
             opt.param_groups[0]["lr"] = rate * min(1, (step + 1) / 50) * (1 - step / STEPS)
@@ -79,7 +88,7 @@ def train(model, seed, rate):
             opt.step()
         read.append(value.item())
         if step % 100 == 99:
-            shares, mean, read = [recalled(model, n) for n in PAIRS], sum(read) / len(read), []
+            shares, mean, read = [task.recalled(model, n) for n in task.sizes], sum(read) / len(read), []
             yield step + 1, mean, *shares
             if min(shares) >= LEARNT:
                 return
@@ -89,25 +98,26 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("name", choices=[n for n in MEMBERS if n != "diffusion"])
     parser.add_argument("out")
+    parser.add_argument("--task", choices=TASKS, default="recall")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    path, best = os.path.join(args.out, f"recall-{args.name}"), -1
+    task, path, best = Task(args.task), os.path.join(args.out, f"{args.task}-{args.name}"), -1
     if os.path.exists(path + ".pt"):
         return
     with open(path + ".csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["seed", "rate", "step", "loss", *(f"recalled of {n}" for n in PAIRS)])
+        writer.writerow(["seed", "rate", "step", "loss", *(f"recalled of {n}" for n in task.sizes)])
         for seed, rate in enumerate(RATES, 1):
-            if best >= len(PAIRS) * LEARNT:
+            if best >= len(task.sizes) * LEARNT:
                 break
             model = Family(RECALL, args.name, seed)
-            for row in train(model, seed, rate):
+            for row in train(task, model, seed, rate):
                 writer.writerow([seed, rate, row[0], *(f"{x:.4f}" for x in row[1:])])
                 file.flush()
             if sum(row[2:]) > best:
                 best, kept = sum(row[2:]), model.state_dict()
     torch.save(kept, path + ".pt")
-    print(path, best / len(PAIRS), flush=True)
+    print(path, best / len(task.sizes), flush=True)
 
 
 if __name__ == "__main__":

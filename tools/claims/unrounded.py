@@ -34,19 +34,19 @@ def scored(*options):
 
 
 @measure()
-def file_of(*options):
-    """The large model's file, quantised, and what it costs; bits of a weight."""
+def file_of(*options, source=LARGE):
+    """A file in 16 bits, quantised, and what it costs; bits of a weight."""
     path = os.path.join(lab.FOLDER.name, "-".join(["stories", *(o.strip("-") for o in options if "/" not in o)]) + ".gguf")
-    made = lab.report("quantize", *options, LARGE, path)
-    m = scored("--model", path, "--twin", LARGE)
+    made = lab.report("quantize", *options, source, path)
+    m = scored("--model", path, "--twin", source)
     os.unlink(path)
     m.bits, m.smaller = made["bits_a_weight"], made["source_bytes"] / made["bytes"]
     return m
 
 
-def by(method, bits):
+def by(method, bits, source=LARGE):
     return file_of("--bits", str(bits), "--group", "32", "--zero-point", "--method", method,
-                   *() if method == "rtn" else ("--calibrate", os.path.join(lab.ROOT, "demos/texts/readme.txt")))
+                   *() if method == "rtn" else ("--calibrate", os.path.join(lab.ROOT, "demos/texts/readme.txt")), source=source)
 
 
 @measure()
@@ -88,13 +88,13 @@ def weights(model):
 
 
 @measure("speed")
-def pair(drafter):
-    """Eight stories told on by the large model, with a whole smaller model four ahead, and without: tokens a step, share of first
+def pair(drafter, target=LARGE):
+    """Eight stories told on by a model, with a whole smaller model four ahead, and without: tokens a step, share of first
     guesses that are kept, equal answers, and the speed."""
     m, sums = Numbers(equal=0, n=0), [0] * 6
     for story in list(held_out())[:8]:
         begin = " ".join(story.split()[:10])
-        options = ("--model", LARGE, "--raw", "--temp", "0.8", "--seed", "5", "--max-tokens", "120")
+        options = ("--model", target, "--raw", "--temp", "0.8", "--seed", "5", "--max-tokens", "120")
         plain, drafted = run(*options, text=begin), run(*options, "--spec", f"draft:{drafter},4,4,1", text=begin)
         m.n, m.equal = m.n + 1, m.equal + (plain.lines == drafted.lines)
         found = (*drafted.rows("SELECT sum(tokens), count(*), sum(ns) FROM step WHERE prefill_rows = 0")[0],
