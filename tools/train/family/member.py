@@ -3,7 +3,8 @@
 
 A step reads 16 rows of 256 ids of stories; every member of a seed reads the same rows. The diffusion member is given rows
 whose ids are masked with a probability that is drawn for each row, and learns those (LLaDA: Nie et al. 2025, section 2.2).
---size: a shape of the ladder (ladder.py), in place of the family's. --stories: of ../stories.py, in place of OUT/text.pt. --floats: 32 bits in place of bfloat16, which few processors multiply.
+--size: a shape of the ladder (ladder.py), in place of the family's. --stories: of ../stories.py, in place of OUT/text.pt.
+--floats: 32 bits in place of bfloat16, which few processors multiply.
 OUT/NAME[-SIZE]-SEED.pt, .csv: loss by step; a checkpoint every 50 steps, from which the same command goes on. One thread."""
 import argparse
 import csv

@@ -3,7 +3,8 @@
 
 *recall* is associative (MQAR: Arora et al. 2023, section 3): an episode is a point, pairs of a letter and a sign, and then the same
 letters in another order, each followed by its sign, which is what is asked. *delay* is of synthetic long context: a sign, so many
-dots (learnt with any number up to those that are asked), a question mark, and the sign again. All are one byte of text, so the program can ask the same. No episode of recall occurs twice.
+dots (learnt with any number up to those that are asked), a question mark, and the sign again. All are one byte of text, so the
+program can ask the same. No episode of recall occurs twice.
 Whether and when it is learnt depends on the start and the rate, so there are up to three trainings of up to 2,400 steps, and
 the best stays: into OUT go TASK-NAME.pt and .csv, of each training the loss by step and the share recalled. One thread."""
 import argparse
