@@ -15,7 +15,7 @@
 static struct simulate_opts {
 	struct load_words load;
 	const char *cost, *fit, *link_of, *save_cost, *against, *router;
-	int32_t users, replicas, prefill, decode;
+	int32_t users, replicas;
 	double rate, bandwidth;
 } opts = { .load = { LOAD_WORDS, .requests = 1000 },
 	.router = "round-robin",
@@ -36,12 +36,8 @@ static const struct setting simulate_own[] = {
 		.high = 10000, .doc = "engines behind the router"),
 	OWN(CHOICE, simulate_opts, router, .name = "router", GROUP, .more = router_name,
 		.doc = "which replica gets a request: see docs/simulate.md"),
-	OWN(INT, simulate_opts, prefill, .name = "prefill-replicas", GROUP, .arg = "N", .high = 10000,
-		.doc = "in place of --replicas: so many for prompts, and --decode-replicas for answers"),
-	OWN(INT, simulate_opts, decode, .name = "decode-replicas", GROUP, .arg = "N", .high = 10000,
-		.doc = "replicas that get the pages of prompts that others computed"),
 	OWN(NUMBER, simulate_opts, bandwidth, .name = "bandwidth", GROUP, .arg = "X", .low = 1e-6,
-		.high = 1e6, .unit = "GB/s", .doc = "of the link from each prefill replica, for its pages"),
+		.high = 1e6, .unit = "GB/s", .doc = "of the link from each prefill rank, for its pages"),
 	OWN(FILE, simulate_opts, cost, .name = "cost", GROUP, .arg = "FILE",
 		.doc = "prices of a step, from --save-cost (without it and --fit: those of cutaway load "
 			   "--counted)"),
@@ -117,19 +113,17 @@ static int check_against(const struct cli *c, struct err *e)
 
 static int check_together(const struct cli *c, const struct run *r, struct err *e)
 {
-	const bool apart = opts.prefill || opts.decode;
+	const struct engine_options *o = &c->engine;
 
 	if (check_against(c, e))
 		return -1;
-	if (apart && (!opts.prefill || !opts.decode || cli_given(c, "replicas")))
-		return err_set(e, ERR_USAGE,
-			"--prefill-replicas and --decode-replicas go together, in place of --replicas");
-	if (apart && !r->cost.token_bytes)
+	if (o->prefill_ranks && !r->cost.token_bytes)
 		return err_set(e, ERR_USAGE,
 			"pages are moved, and how many bytes a token has is not known: the cost needs "
 			"token_bytes (--fit, or a line of --cost)");
-	if (apart && !c->engine.prefix_cache)
-		return err_set(e, ERR_USAGE, "pages are moved into the prefix cache: leave it on");
+	if (o->prefill_ranks && o->tensor_parallel * o->pipeline_parallel * o->sequence_parallel > 1)
+		return err_set(
+			e, ERR_USAGE, "--prefill-ranks have the whole model each: no other ranks go with them");
 	if (strcmp(c->engine.spec, "off") != 0)
 		return err_set(e, ERR_USAGE, "what a drafter guesses is not simulated: use --spec off");
 	if (!c->engine.kv_cache)
@@ -141,14 +135,10 @@ static int read_all(struct run *r, const struct cli *c, struct err *e)
 {
 	struct workload_options *w = &r->s.load.workload;
 	struct fleet_options *f = &r->s.fleet;
-	const bool apart = opts.prefill || opts.decode;
 
 	w->rate = opts.rate;
 	w->users = opts.users;
-	f->replicas = apart ? 0 : opts.replicas;
-	f->prefill = opts.prefill;
-	f->decode = opts.decode;
-	f->least = cli_given(c, "prefill-least") ? c->engine.prefill_least : 0;
+	f->replicas = opts.replicas;
 	f->bandwidth = opts.bandwidth * 1e9;
 	f->router = opts.router;
 	f->seed = c->answer.params.seed;
@@ -178,17 +168,16 @@ static bool progress(void *arg, const struct tally *t, double now_s)
 static void print_fleet(const struct run *r)
 {
 	const struct fleet_counts *n = &r->s.counts;
-	const int32_t all = opts.prefill ? opts.prefill + opts.decode : opts.replicas;
+	const int32_t prefill = r->s.engine.prefill_ranks, all = opts.replicas * (1 + prefill);
 
-	printf("replicas     %d%s, %s; %.0f %% busy\n", all,
-		opts.prefill ? ", prefill and decode apart" : "", opts.router,
+	printf("replicas     %d, %s; %.0f %% busy\n", opts.replicas, opts.router,
 		n->now_s > 0 ? 100 * n->busy_s / n->now_s / all : 0.0);
 	printf("steps        %lld of %.1f rows and %.2f ms; %lld preemptions\n", (long long)n->steps,
 		n->steps ? (double)n->rows / (double)n->steps : 0.0,
 		n->steps ? 1e3 * n->busy_s / (double)n->steps : 0.0, (long long)n->preempted);
-	if (opts.prefill)
-		printf("moved        %.4g GB of pages; %lld rows of prompts computed again\n",
-			(double)n->moved_bytes * 1e-9, (long long)n->recomputed);
+	if (prefill)
+		printf("prompts      %d ranks a replica for them; %.4g GB of pages moved\n", prefill,
+			(double)n->moved_bytes * 1e-9);
 	if (cost_ranks_number(&r->s.fleet.ranks) > 1 && n->busy_s > 0)
 		printf("ranks        %d a replica: exchanges %.1f %% of a step, bubble %.1f %%; %.4g kB "
 			   "sent a row\n",
@@ -299,7 +288,6 @@ static int print_json(const struct run *r, struct err *e)
 	json_real(&j, "sent_bytes", n->sent, 12);
 	json_real(&j, "simulated_s", n->now_s, 9);
 	json_int(&j, "moved_bytes", n->moved_bytes);
-	json_int(&j, "recomputed_rows", n->recomputed);
 	json_real(&j, "cost_error", r->cost.error, 4);
 	json_real(&j, "cost_bias", r->cost.bias, 4);
 	json_array(&j, "runs");
@@ -389,6 +377,6 @@ const struct verb verb_simulate = {
 		"has method and limits.",
 	.example = "cutaway simulate --fit session.db --replicas 100 --rate 150 --requests 100000",
 	.takes = "ctx|Scheduler|spec|seed|max-tokens|json|csv|tensor-parallel|pipeline-parallel|"
-			 "micro-batches|sequence-parallel|link|exchange|prefill-least",
+			 "micro-batches|sequence-parallel|link|exchange|prefill-ranks|prefill-least",
 	VERB_OWN(simulate),
 };

@@ -68,12 +68,14 @@ static bool has_token(const struct history_request *r, const struct event *ev)
 	return r->n_rows && r->row[r->n_rows - 1].seq == ev->seq;
 }
 
-/* Those at the start: of the scheduler, and what ranks send. */
+/* Those at the start: of the scheduler, what ranks send, and who computes prompts. */
 static void on_setting(struct measured *m, const struct history_setting *v)
 {
 	const struct setting *s = setting_find(engine_settings, v->name);
 
-	if (s && (!strcmp(s->group, "Scheduler") || !strcmp(s->name, "exchange")) &&
+	if (s &&
+		(!strcmp(s->group, "Scheduler") || !strcmp(s->name, "exchange") ||
+			!strncmp(s->name, "prefill-", 8)) &&
 		s->type != SETTING_TEXT && !m->n)
 		setting_put(s, &m->engine, v->value, NULL);
 }

@@ -8,27 +8,26 @@
 
 #include "base/array.h"
 #include "base/router.h"
+#include "simulate/prompts.h"
 #include "simulate/replica.h"
 
 enum { MOST_STALLS = 1024, PROGRESS_EVERY = 4096 };
 
 /* What is done at one moment, in this order. */
-enum phase { STEP_ENDS, ARRIVES, PAGES_COME, STEP_BEGINS };
+enum phase { STEP_ENDS, CHUNK_ENDS, ARRIVES, STEP_BEGINS };
 
 struct moment {
 	double at_s;
 	enum phase phase;
-	int64_t order; /* number of the replica, or of the request */
+	int64_t order; /* number of the replica, or of its prefill rank */
 	void *what;
 };
 
 struct job { /* a request */
 	struct arrival a;
 	struct tally_request t;
-	int32_t *ids;    /* until its last replica has it */
-	int32_t replica; /* of the pool that it is in */
-	bool decodes;    /* its prompt was computed by another one */
-	bool whole;      /* its replica computes prompt and answer */
+	int32_t *ids; /* until its replica has it */
+	int32_t replica;
 };
 
 struct result { /* of the step that runs */
@@ -38,7 +37,8 @@ struct result { /* of the step that runs */
 
 struct node {
 	struct replica r;
-	struct pool *pool;
+	struct fleet *f;
+	struct prompts prompts;
 	int32_t index;      /* in the fleet */
 	bool runs, planned; /* a step; its beginning is among the moments */
 	struct job **inbox; /* to submit when the next step begins */
@@ -46,15 +46,7 @@ struct node {
 	struct result *result;
 	int32_t n_results, cap_results;
 	int64_t n_admitted; /* requests, as far as was told */
-	double link_s;      /* when its link is free */
 	int32_t stalls;
-};
-
-struct pool {
-	struct fleet *f;
-	struct node *node;
-	int32_t n;
-	struct router router;
 };
 
 struct fleet {
@@ -62,7 +54,9 @@ struct fleet {
 	const struct fleet_source *source;
 	struct tally *t;
 	struct fleet_counts *c;
-	struct pool pool[2]; /* all, or those of prompts; those of answers */
+	struct node *node;
+	int32_t n;
+	struct router router;
 	struct moment *heap;
 	int32_t n_heap, cap_heap;
 	double now_s;
@@ -125,14 +119,14 @@ static void plan_soon(struct fleet *f, struct node *n)
 	push(f, (struct moment){ f->now_s, STEP_BEGINS, n->index, n });
 }
 
-static void send(struct fleet *f, struct pool *p, struct job *j)
+static void send(struct fleet *f, struct job *j)
 {
 	struct node *n;
 
-	j->replica = router_send(&p->router,
+	j->replica = router_send(&f->router,
 		&(struct router_request){ .ids = j->ids, .n_ids = j->a.n_prompt, .number = j->a.number },
 		NULL);
-	n = &p->node[j->replica];
+	n = &f->node[j->replica];
 	if (!ARRAY_ROOM(n->inbox, n->cap_inbox, n->n_inbox + 1)) {
 		f->no_memory = true;
 		return;
@@ -153,12 +147,12 @@ static void arrive(struct fleet *f, struct err *e)
 	f->now_s = j->a.at_s > f->now_s ? j->a.at_s : f->now_s;
 	if (!f->o->as_logged)
 		tally_arrived(f->t, &j->t, j->a.number, f->now_s);
-	j->whole = !f->pool[1].n || j->a.n_prompt < f->o->least;
-	send(f, &f->pool[j->whole && f->pool[1].n], j);
+	send(f, j);
 }
 
 static void end_job(struct fleet *f, struct job *j, bool failed)
 {
+	router_ended(&f->router, j->replica, j->a.n_prompt);
 	j->t.n_prompt = j->a.n_prompt;
 	j->t.user = j->a.user;
 	tally_ended(f->t, &j->t, failed, f->now_s);
@@ -166,37 +160,15 @@ static void end_job(struct fleet *f, struct job *j, bool failed)
 	job_free(j);
 }
 
-/* From a prefill replica, whose link moves one request's pages after the other's. */
-static void move_pages(struct fleet *f, struct node *n, struct job *j)
-{
-	const int32_t size = n->r.memory.page_size;
-	const int64_t bytes = (int64_t)(j->a.n_prompt / size) * size * f->o->cost->token_bytes;
-
-	n->link_s = fmax(n->link_s, f->now_s) + (double)bytes / f->o->bandwidth;
-	f->c->moved_bytes += bytes;
-	j->decodes = true;
-	push(f, (struct moment){ n->link_s, PAGES_COME, j->a.number, j });
-}
-
-static void leave(struct fleet *f, struct node *n, struct job *j, bool out_of_pages)
-{
-	router_ended(&n->pool->router, j->replica, j->a.n_prompt);
-	if (!j->whole && !j->decodes && !out_of_pages && j->a.n_output > 1)
-		move_pages(f, n, j);
-	else
-		end_job(f, j, out_of_pages);
-}
-
 /* ---- a replica's step ---- */
 
 static int submit(struct fleet *f, struct node *n, struct job *j, struct err *e)
 {
-	const bool first_only = !j->whole && !j->decodes;
 	char user[16];
 	const struct engine_request q = { .kind = EV_REQUEST_KIND_run,
 		.ids = j->ids,
-		.n_ids = j->a.n_prompt + j->decodes,
-		.max_tokens = first_only ? 1 : j->a.n_output - j->decodes,
+		.n_ids = j->a.n_prompt,
+		.max_tokens = j->a.n_output,
 		.user = user,
 		.priority = j->a.priority };
 	int rc;
@@ -204,36 +176,29 @@ static int submit(struct fleet *f, struct node *n, struct job *j, struct err *e)
 	snprintf(user, sizeof user, "%d", j->a.user);
 	if (f->o->as_logged)
 		tally_arrived(f->t, &j->t, j->a.number, f->now_s);
-	if (j->decodes)
-		replica_bring(&n->r, j->ids, j->a.n_prompt, e);
 	rc = replica_submit(&n->r, &q, j, e);
 	if (rc < 1) {
-		router_ended(&n->pool->router, j->replica, j->a.n_prompt);
 		end_job(f, j, true);
-	} else if (!first_only) {
-		free(j->ids);
-		j->ids = NULL;
+		return rc;
 	}
-	return rc < 0 ? -1 : 0;
+	free(j->ids);
+	j->ids = NULL;
+	return 0;
 }
 
 static void on_plan(void *arg)
 {
 	struct node *n = arg;
-	struct fleet *f = n->pool->f;
 	const struct sched *s = &n->r.sched;
 
 	for (int32_t i = 0; n->n_admitted < s->n_admitted && i < s->n_slots; i++) {
 		struct job *j = s->slot[i] ? s->slot[i]->owner_data : NULL;
 
-		if (!j || (j->decodes ? s->slot[i]->admitted <= n->n_admitted : j->t.slot >= 0))
+		if (!j || j->t.slot >= 0)
 			continue;
-		if (j->decodes)
-			f->c->recomputed += j->a.n_prompt - s->slot[i]->computed;
-		else
-			j->t.n_cached = s->slot[i]->hit;
+		j->t.n_cached = s->slot[i]->hit;
 		j->t.slot = i;
-		tally_admitted(f->t, &j->t, f->now_s);
+		tally_admitted(n->f->t, &j->t, n->f->now_s);
 	}
 	n->n_admitted = s->n_admitted;
 }
@@ -241,7 +206,7 @@ static void on_plan(void *arg)
 static void add_result(struct node *n, struct request *r, int what)
 {
 	if (!ARRAY_ROOM(n->result, n->cap_results, n->n_results + 1)) {
-		n->pool->f->no_memory = true;
+		n->f->no_memory = true;
 		return;
 	}
 	n->result[n->n_results].job = r->owner_data;
@@ -258,12 +223,42 @@ static void on_end(void *arg, struct request *r)
 	add_result(arg, r, r->out_of_pages ? STARVED : ENDED);
 }
 
-static int step_begins(struct fleet *f, struct node *n, struct err *e)
+/* Counts a step, or a chunk on a prefill rank; seconds that it takes. */
+static double step_takes(struct fleet *f, const struct step_shape *shape)
 {
-	struct step_shape shape;
-	struct cost_ranks_step cost = { 0 };
+	const struct cost_ranks_step cost = cost_ranks_step(f->o->cost, &f->o->ranks, shape);
 
-	n->planned = false;
+	f->c->steps++;
+	f->c->rows += shape->rows;
+	f->c->busy_s += cost.s;
+	f->c->exchange_s += cost.exchange_s;
+	f->c->bubble_s += cost.bubble_s;
+	f->c->sent += cost.sent;
+	return cost.s;
+}
+
+/* A rank sends what a layer stored before it goes on with the next one. */
+static void chunk_begins(void *arg, struct prompt_rank *p, const struct step_shape *shape)
+{
+	struct node *n = arg;
+	struct fleet *f = n->f;
+	const int64_t bytes = shape->rows * f->o->cost->token_bytes;
+	const double s = step_takes(f, shape) + (double)bytes / f->o->bandwidth;
+
+	f->c->moved_bytes += bytes;
+	push(f, (struct moment){ f->now_s + s, CHUNK_ENDS, ((int64_t)n->index << 16) + p->number, p });
+}
+
+static void chunk_ends(struct fleet *f, struct prompt_rank *p)
+{
+	struct node *n = p->of->arg;
+
+	prompts_chunk_ended(p);
+	plan_soon(f, n);
+}
+
+static int submit_all(struct fleet *f, struct node *n, struct err *e)
+{
 	for (int32_t i = 0; i < n->n_inbox; i++) {
 		struct job *j = n->inbox[i];
 
@@ -272,22 +267,27 @@ static int step_begins(struct fleet *f, struct node *n, struct err *e)
 			return -1;
 	}
 	n->n_inbox = 0;
+	return 0;
+}
+
+static int step_begins(struct fleet *f, struct node *n, struct err *e)
+{
+	struct step_shape shape;
+
+	n->planned = false;
+	if (submit_all(f, n, e))
+		return -1;
 	if (replica_idle(&n->r))
 		return 0;
 	shape = replica_step(&n->r);
+	if (!shape.rows && !n->n_results && prompts_run(&n->prompts))
+		return 0; /* the end of a chunk plans the next one */
 	n->stalls = shape.rows ? 0 : n->stalls + 1;
 	if (n->stalls > MOST_STALLS)
 		return err_set(e, ERR_USAGE, "the requests cannot run with these settings");
-	if (shape.rows)
-		cost = cost_ranks_step(f->o->cost, &f->o->ranks, &shape);
-	f->c->steps += shape.rows > 0;
-	f->c->rows += shape.rows;
-	f->c->busy_s += cost.s;
-	f->c->exchange_s += cost.exchange_s;
-	f->c->bubble_s += cost.bubble_s;
-	f->c->sent += cost.sent;
 	n->runs = true;
-	push(f, (struct moment){ f->now_s + cost.s, STEP_ENDS, n->index, n });
+	push(f, (struct moment){
+				f->now_s + (shape.rows ? step_takes(f, &shape) : 0), STEP_ENDS, n->index, n });
 	return 0;
 }
 
@@ -300,7 +300,7 @@ static void step_ends(struct fleet *f, struct node *n)
 		if (n->result[i].what == DRAWN)
 			tally_tokens(f->t, &j->t, 1, f->now_s);
 		else
-			leave(f, n, j, n->result[i].what == STARVED);
+			end_job(f, j, n->result[i].what == STARVED);
 	}
 	n->n_results = 0;
 	if (n->n_inbox || !replica_idle(&n->r))
@@ -316,7 +316,7 @@ static int do_next(struct fleet *f, struct err *e)
 	f->now_s = m.at_s;
 	switch (m.phase) {
 	case STEP_ENDS: step_ends(f, m.what); return 0;
-	case PAGES_COME: send(f, &f->pool[1], m.what); return 0;
+	case CHUNK_ENDS: chunk_ends(f, m.what); return 0;
 	default: return step_begins(f, m.what, e);
 	}
 }
@@ -343,26 +343,34 @@ static int run(struct fleet *f, struct err *e)
 	return err_set(e, ERR_MEMORY, "no memory for more requests");
 }
 
-static int open_pool(struct fleet *f, struct pool *p, int32_t n, int32_t first, struct err *e)
+static int open_node(struct fleet *f, struct node *node, struct err *e)
 {
-	p->f = f;
-	p->node = calloc((size_t)n + 1, sizeof *p->node);
-	if (!p->node)
-		return err_set(e, ERR_MEMORY, "no memory for %d replicas", n);
-	if (n && router_open(&p->router, f->o->router, n, f->o->engine->slots, f->o->seed, e))
-		return -1;
-	for (; p->n < n; p->n++) {
-		struct node *node = &p->node[p->n];
+	const struct fleet_options *o = f->o;
 
-		if (replica_open(&node->r, f->o->engine, f->o->specs, e))
+	if (replica_open(&node->r, o->engine, o->specs, e))
+		return -1;
+	node->f = f;
+	node->index = f->n;
+	node->r.planned = on_plan;
+	node->r.drawn = on_drawn;
+	node->r.ended = on_end;
+	node->r.arg = node;
+	node->prompts = (struct prompts){ .begins = chunk_begins, .arg = node };
+	return prompts_open(&node->prompts, o->engine, &node->r.sched, e);
+}
+
+static int open_nodes(struct fleet *f, struct err *e)
+{
+	const struct fleet_options *o = f->o;
+
+	f->node = calloc((size_t)o->replicas, sizeof *f->node);
+	if (!f->node)
+		return err_set(e, ERR_MEMORY, "no memory for %d replicas", o->replicas);
+	if (router_open(&f->router, o->router, o->replicas, o->engine->slots, o->seed, e))
+		return -1;
+	for (; f->n < o->replicas; f->n++)
+		if (open_node(f, &f->node[f->n], e))
 			return -1;
-		node->pool = p;
-		node->index = first + p->n;
-		node->r.planned = on_plan;
-		node->r.drawn = on_drawn;
-		node->r.ended = on_end;
-		node->r.arg = node;
-	}
 	return 0;
 }
 
@@ -383,38 +391,32 @@ static void free_jobs(struct node *n)
 		job_free(s->queue[i]->owner_data);
 }
 
-static void close_pool(struct pool *p)
+static void close_nodes(struct fleet *f)
 {
-	for (int32_t i = 0; i < p->n; i++) {
-		struct node *n = &p->node[i];
+	for (int32_t i = 0; i < f->n; i++) {
+		struct node *n = &f->node[i];
 
-		p->f->c->preempted += n->r.sched.n_preempted;
+		f->c->preempted += n->r.sched.n_preempted;
 		free_jobs(n);
 		free(n->inbox);
 		free(n->result);
 		replica_close(&n->r);
+		prompts_close(&n->prompts);
 	}
-	router_close(&p->router);
-	free(p->node);
+	router_close(&f->router);
+	free(f->node);
 }
 
 int fleet_run(const struct fleet_options *o, const struct fleet_source *source, struct tally *t,
 	struct fleet_counts *out, struct err *e)
 {
 	struct fleet f = { .o = o, .source = source, .t = t, .c = out };
-	const int32_t first = o->replicas ? o->replicas : o->prefill;
 	int rc;
 
 	*out = (struct fleet_counts){ 0 };
-	rc = open_pool(&f, &f.pool[0], first, 0, e) ||
-		 open_pool(&f, &f.pool[1], o->replicas ? 0 : o->decode, first, e) || run(&f, e);
+	rc = open_nodes(&f, e) || run(&f, e);
 	out->now_s = f.now_s;
-	for (int32_t i = 0; i < f.n_heap; i++)
-		if (f.heap[i].phase == PAGES_COME)
-			job_free(f.heap[i].what);
-	for (int i = 0; i < 2; i++)
-		if (f.pool[i].node)
-			close_pool(&f.pool[i]);
+	close_nodes(&f);
 	free(f.heap);
 	return rc ? -1 : 0;
 }

@@ -6,10 +6,7 @@
  * one thread computes it, and there is no clock. A replica plans when a step begins and gives what
  * it drew when the step ends (cost.h says when that is).
  *
- * Prefill and decode apart (DistServe, Zhong et al. 2024; Splitwise, Patel et al. 2024): prefill
- * replicas compute prompts and the first token; the whole pages of the prompt then move over the
- * replica's own link, one request after the other, into the prefix cache of a decode replica, which
- * computes what the last page was not full of, and goes on. Thread: the caller's. */
+ * With --prefill-ranks each replica has ranks for its prompts (prompts.h). Thread: the caller's. */
 #ifndef CUTAWAY_SIMULATE_FLEET_H
 #define CUTAWAY_SIMULATE_FLEET_H
 
@@ -30,14 +27,13 @@ struct fleet_source {
 };
 
 struct fleet_options {
-	const struct engine_options *engine; /* of each replica: the group Scheduler, and ctx */
+	const struct engine_options *engine; /* of each replica: the group Scheduler, ctx, prefill ranks
+										  */
 	const struct memory_specs *specs;
 	const struct cost *cost;
 	struct cost_ranks ranks; /* of each replica; cost_ranks_check() passed */
-	int32_t replicas;        /* of both kinds of work; or 0, and: */
-	int32_t prefill, decode; /* replicas of one each */
-	int32_t least;           /* tokens: shorter prompts are computed where they are answered */
-	double bandwidth;        /* bytes a second of a prefill replica's link */
+	int32_t replicas;
+	double bandwidth; /* bytes a second of a prefill rank's link */
 	const char *router;
 	uint64_t seed; /* the router's */
 	/* latencies count from when the engine took a request in, between two steps, as its log has
@@ -51,8 +47,7 @@ struct fleet_counts {
 	int64_t steps, rows, preempted;
 	double busy_s;                     /* all steps */
 	double exchange_s, bubble_s, sent; /* of these: see struct cost_ranks_step */
-	int64_t moved_bytes;               /* from prefill to decode replicas */
-	int64_t recomputed;                /* rows of prompts that decode replicas computed again */
+	int64_t moved_bytes;               /* from prefill ranks */
 	double now_s;                      /* when the newest event was */
 	bool stopped;                      /* by progress */
 };

@@ -88,27 +88,6 @@ int replica_submit(struct replica *p, const struct engine_request *q, void *data
 	return 1;
 }
 
-int32_t replica_bring(struct replica *p, const int32_t *ids, int32_t n, struct err *e)
-{
-	const int32_t size = p->memory.page_size, blocks = n / size;
-	struct memory_table t = { .n = 0 };
-	int32_t g = -1;
-
-	if (!p->prefix.on || !blocks)
-		return 0;
-	if (memory_table_open(&t, blocks + 1))
-		return err_set(e, ERR_MEMORY, "no memory for %d blocks", blocks);
-	do
-		g = memory_reserve(&p->memory, &t, 0, 0, blocks * size);
-	while (g >= 0 && prefix_evict(&p->prefix, g, p->step));
-	for (int32_t b = 0; b < t.n; b++)
-		prefix_add(&p->prefix, ids, b, &t, 0, p->step);
-	n = t.n * size;
-	memory_drop(&p->memory, &t, 0, 0);
-	memory_table_close(&t);
-	return n;
-}
-
 bool replica_idle(const struct replica *p)
 {
 	return !p->sched.n_running && !p->sched.n_queue;

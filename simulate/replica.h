@@ -36,9 +36,6 @@ void replica_close(struct replica *p);
 /* q->ids are the prompt and, from n_ids on, the max_tokens tokens that will be drawn. data becomes
  * its owner_data. 1; 0: it can never fit, and nothing was submitted; -1: no memory. */
 int replica_submit(struct replica *p, const struct engine_request *q, void *data, struct err *e);
-/* Pages of these tokens were computed elsewhere and are put into the prefix cache: whole ones, as
- * many as find room. Returns how many tokens they are of. */
-int32_t replica_bring(struct replica *p, const int32_t *ids, int32_t n, struct err *e);
 bool replica_idle(const struct replica *p);
 /* One step. No rows: nothing was computed, and no time passed. */
 struct step_shape replica_step(struct replica *p);

@@ -25,6 +25,7 @@ struct step_shape {
 	int32_t requests;  /* members of the batch */
 	int64_t pairs;     /* query-key pairs of all rows, of one head in a layer without a window */
 	int64_t positions; /* of the cache that are read, each once for a member of the batch */
+	int32_t more;      /* steps after the first: a prompt on a rank of its own, chunk by chunk */
 };
 /* A member of the batch: rows at pos … pos + rows - 1. */
 void step_shape_add(struct step_shape *s, int32_t pos, int32_t rows, int32_t outs);
@@ -32,12 +33,13 @@ void step_shape_add(struct step_shape *s, int32_t pos, int32_t rows, int32_t out
  * whole, and the caller clears it. */
 bool step_shape_event(struct step_shape *s, const struct event *ev);
 
+#define COST_FEW_ROWS(s) ((s)->rows < 16 * (1 + (s)->more) ? (s)->rows : 16 * (1 + (s)->more))
 /* X(name, value, what it is a price of): s is the shape. All prices are 0 or more. */
 #define COST_TERMS(X)                                                                              \
-	X(step, 1, "a step")                                                                           \
+	X(step, 1 + s->more, "a step")                                                                 \
 	X(request, s->requests, "a member of its batch")                                               \
 	X(row, s->rows, "a row")                                                                       \
-	X(first_rows, s->rows < 16 ? s->rows : 16, "one of the first 16 rows")                         \
+	X(first_rows, COST_FEW_ROWS(s), "one of the first 16 rows of each")                            \
 	X(logits, s->outs, "a row of logits")                                                          \
 	X(position, s->positions, "a position of the cache, read by a member")                         \
 	X(pair, s->pairs, "a query-key pair")
@@ -90,8 +92,9 @@ struct cost_rows { /* {0}: empty */
 	struct cost_row *row;
 	int32_t n, cap;
 	struct step_shape now;
-	int64_t ended_ns; /* of the newest step */
-	bool busy;        /* which left work */
+	int32_t chunk, prefill; /* rows of a prompt's chunk; ranks for prompts */
+	int64_t ended_ns;       /* of the newest step */
+	bool busy;              /* which left work */
 	bool no_memory;
 	int64_t token_bytes;
 	struct cost_model model;

@@ -1,5 +1,7 @@
 /* Prices from measured steps. See cost.h. */
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,11 +106,20 @@ static void fit_exchange(struct cost_model *m, const double line[5])
 	m->exchange_ns = line[0] > 0 ? fmax((line[3] - m->byte_ns * line[1]) / line[0], 0) : 0;
 }
 
+static void add_row(struct cost_rows *r, struct cost_row row)
+{
+	if (r->n == MANY || !ARRAY_ROOM(r->row, r->cap, r->n + 1))
+		r->no_memory = true;
+	else
+		r->row[r->n++] = row;
+}
+
 static void take_step(struct cost_rows *r, const struct event *ev)
 {
 	const struct ev_step *s = &ev->u.step;
 	const int64_t since = ev->t_ns - r->ended_ns;
-	const double ns = (double)(r->busy && since > s->ns ? since : s->ns);
+	const bool waits = r->prefill; /* between two steps, perhaps for a prompt */
+	const double ns = (double)(r->busy && !waits && since > s->ns ? since : s->ns);
 	double exchange_ns;
 
 	r->ended_ns = ev->t_ns;
@@ -120,10 +131,35 @@ static void take_step(struct cost_rows *r, const struct event *ev)
 	r->timed_ns += r->now_parallel_ns > 0 ? ns : 0;
 	r->parallel_ns += r->now_parallel_ns;
 	r->now_parallel_ns = 0;
-	if (r->n == MANY || !ARRAY_ROOM(r->row, r->cap, r->n + 1))
-		r->no_memory = true;
-	else
-		r->row[r->n++] = (struct cost_row){ r->now, ns, exchange_ns };
+	add_row(r, (struct cost_row){ r->now, ns, exchange_ns });
+}
+
+/* All rows of a prompt's job, chunk by chunk, on a rank that does nothing else. */
+static void take_handover(struct cost_rows *r, const struct ev_handover *h)
+{
+	const int64_t ns = h->end_ns - h->start_ns, end = h->pos + h->tokens;
+	struct step_shape all = { .more = -1 };
+
+	if (h->pos < 0 || h->tokens < 1 || end > 1 << 24 || h->computed != h->tokens ||
+		h->start_ns < 0 || ns <= 0)
+		return;
+	for (int64_t pos = h->pos, rows; pos < end; pos += rows, all.more++) {
+		rows = r->chunk > 0 && r->chunk < end - pos ? r->chunk : end - pos;
+		step_shape_add(&all, (int32_t)pos, (int32_t)rows, 0);
+	}
+	add_row(r, (struct cost_row){ all, (double)ns, 0 });
+}
+
+static void take_setting(struct cost_rows *r, const struct ev_setting *s)
+{
+	char text[32];
+
+	if (!s->name.data || !s->value.data)
+		return;
+	snprintf(text, sizeof text, "%.*s %.*s", (int)s->name.size, (const char *)s->name.data,
+		(int)s->value.size, (const char *)s->value.data);
+	sscanf(text, "prefill-chunk %" SCNd32, &r->chunk);
+	sscanf(text, "prefill-ranks %" SCNd32, &r->prefill);
 }
 
 void cost_take(void *rows, const struct event *ev)
@@ -137,6 +173,10 @@ void cost_take(void *rows, const struct event *ev)
 		r->now_parallel_ns = parallel_ns(ev->u.time.stages);
 	if (ev->kind == EV_traffic)
 		take_traffic(r, &ev->u.traffic);
+	if (ev->kind == EV_setting)
+		take_setting(r, &ev->u.setting);
+	if (ev->kind == EV_handover)
+		take_handover(r, &ev->u.handover);
 	if (!step_shape_event(&r->now, ev))
 		return;
 	take_step(r, ev);
@@ -153,7 +193,7 @@ void cost_model_of(struct cost_model *m, const struct cost_rows *r)
 int cost_take_recording(struct cost_rows *rows, const char *path, struct err *e)
 {
 	static const int of[] = { EV_session, EV_memory, EV_product, EV_rank, EV_batch, EV_token,
-		EV_score, EV_traffic, EV_time, EV_step };
+		EV_score, EV_traffic, EV_time, EV_setting, EV_handover, EV_step };
 	uint64_t kinds = 0;
 
 	for (size_t i = 0; i < sizeof of / sizeof *of; i++)

@@ -140,7 +140,7 @@ def apart():
     """Chats and edits on four simulated A100s: each for both phases, and two for each phase."""
     options = ("--cost", A100, "--kind", "chat,edit", "--ctx", "4096", "--pages", "1000", "--slots", "64", "--router", "least-loaded",
                "--rate", "8", "--requests", "4000", "--seed", "5", "--slo", "ttft=1s,itl=50ms")
-    split = ("--prefill-replicas", "2", "--decode-replicas", "2", "--budget", "2048", "--prefill-chunk", "0", "--bandwidth")
+    split = ("--replicas", "2", "--prefill-ranks", "1", "--budget", "2048", "--prefill-chunk", "0", "--bandwidth")
     m = Numbers(both=simulated(*options, "--replicas", "4", "--budget", "256", "--prefill-chunk", "128"),
                 fast=simulated(*options, *split, "300"), middle=simulated(*options, *split, "100"),
                 slow=simulated(*options, *split, "25"))

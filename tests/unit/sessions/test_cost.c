@@ -85,6 +85,44 @@ static void test_events(void **state)
 	cost_rows_free(&r);
 }
 
+/* A prompt that a rank of its own computed is a row, too: all of its chunks. */
+static void test_handover(void **state)
+{
+	struct cost_rows r = { 0 };
+	struct event ev;
+
+	(void)state;
+	ev_init(&ev, EV_setting);
+	ev.u.setting.name = ev_text("prefill-chunk");
+	ev.u.setting.value = ev_text("100");
+	cost_take(&r, &ev);
+	ev.u.setting.name = ev_text("prefill-ranks");
+	ev.u.setting.value = ev_text("1");
+	cost_take(&r, &ev);
+	ev_init(&ev, EV_handover);
+	ev.u.handover.pos = 16, ev.u.handover.tokens = ev.u.handover.computed = 250;
+	ev.u.handover.start_ns = 1000, ev.u.handover.end_ns = 251000;
+	cost_take(&r, &ev);
+	ev.u.handover.computed = 100; /* it was called back */
+	cost_take(&r, &ev);
+	assert_int_equal(r.n, 1);
+	assert_int_equal(r.row[0].shape.more, 2);
+	assert_int_equal(r.row[0].shape.rows, 250);
+	assert_int_equal(r.row[0].shape.positions, 116 + 216 + 266);
+	assert_true(r.row[0].ns == 250000 && cost_step_s(&known, &r.row[0].shape) > 3 * 2e-3);
+	for (int i = 0; i < 2; i++) { /* the time between two steps may be a wait for a prompt */
+		ev_init(&ev, EV_batch);
+		ev.u.batch.pos = 7, ev.u.batch.rows = 1;
+		cost_take(&r, &ev);
+		ev_init(&ev, EV_step);
+		ev.t_ns = 300000 + 900 * i;
+		ev.u.step.ns = 300, ev.u.step.rejected = 0, ev.u.step.running = 1, ev.u.step.waiting = 0;
+		cost_take(&r, &ev);
+	}
+	assert_true(r.n == 3 && r.row[2].ns == 300);
+	cost_rows_free(&r);
+}
+
 static void test_known_prices(void **state)
 {
 	struct cost_rows r = steps(2000, 0), noisy = steps(20000, 0.2);
@@ -208,9 +246,9 @@ static void test_hostile_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_shape), cmocka_unit_test(test_events),
-		cmocka_unit_test(test_known_prices), cmocka_unit_test(test_free_steps),
-		cmocka_unit_test(test_too_few), cmocka_unit_test(test_file),
-		cmocka_unit_test(test_hostile_files) };
+		cmocka_unit_test(test_handover), cmocka_unit_test(test_known_prices),
+		cmocka_unit_test(test_free_steps), cmocka_unit_test(test_too_few),
+		cmocka_unit_test(test_file), cmocka_unit_test(test_hostile_files) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
