@@ -51,6 +51,18 @@ static void twinning_close(struct engine *e, void *state)
 	free(s);
 }
 
+/* *path stays NULL where the engine's own weights serve, which they do not if this rank has a part
+ * of them: then the whole file is opened once more. */
+static int twins_file(const struct engine *e, const char *name, char **path, struct err *err)
+{
+	if (strcmp(name, "on") != 0)
+		return models_find(name, path, err);
+	if (!e->model || !e->model->parted)
+		return 0;
+	*path = strdup(e->model_path);
+	return *path ? 0 : err_set(err, ERR_MEMORY, "no memory for the name of the twin's file");
+}
+
 int engine_apply_twin(struct engine *e, struct engine_options *to, struct err *err)
 {
 	struct twinning *s = engine_hook_state(e, &twin_hooks);
@@ -62,9 +74,6 @@ int engine_apply_twin(struct engine *e, struct engine_options *to, struct err *e
 	if (strcmp(name, "off") != 0 && e->model && e->model->diffusion.on)
 		return err_set(err, ERR_USAGE,
 			"twin %.40s: it follows token by token, but a diffusion model has no next token", name);
-	if (strcmp(name, "off") != 0 && e->model && e->model->parted)
-		return err_set(err, ERR_USAGE,
-			"twin %.40s: this rank has a part of the model; compare with a run on one rank", name);
 	if (!s) /* a table of hooks without this one */
 		return strcmp(name, "off") != 0
 				   ? err_set(err, ERR_USAGE, "twin %.40s: this program has no twin", name)
@@ -72,7 +81,7 @@ int engine_apply_twin(struct engine *e, struct engine_options *to, struct err *e
 	if (strlen(name) >= sizeof s->name)
 		return err_set(err, ERR_USAGE, "the name of the twin's file is too long");
 	if (strcmp(name, "off") != 0)
-		failed = (strcmp(name, "on") != 0 && models_find(name, &path, err)) ||
+		failed = twins_file(e, name, &path, err) ||
 				 twin_open(&opened, &e->draft.env, path, s->most, err);
 	free(path);
 	if (failed)

@@ -25,7 +25,8 @@ struct found {
 	struct {
 		int64_t request, pos, id, hash;
 	} row[MOST];
-	int64_t n_ranks, sent, received, preempted, watched;
+	int64_t n_ranks, sent, received, preempted, watched, priced;
+	double kl;          /* to the exact twin, of all rows */
 	uint64_t attention; /* a hash of what rows were observed to attend to */
 };
 
@@ -45,6 +46,9 @@ static void see(void *arg, const struct event *ev)
 		f->received += ev->u.traffic.received;
 	} else if (ev->kind == EV_preempt) {
 		f->preempted++;
+	} else if (ev->kind == EV_price) {
+		f->priced++;
+		f->kl += ev->u.price.kl;
 	} else if (ev->kind == EV_attention) {
 		const uint8_t *at = ev->u.attention.share.data;
 
@@ -341,10 +345,26 @@ static void test_refused(void **state)
 	o.tensor_parallel = 2;
 	o.spec = "skip:1,2";
 	refuse(o, "has a part");
-	o = options(tiny_model);
-	o.pipeline_parallel = 2;
+}
+
+/* Rank 0 has a part of the model, and a twin all of it. */
+static void test_twins(void **state)
+{
+	struct engine_options o = options(tiny_model);
+	struct found f;
+
+	(void)state;
 	o.twin = "on";
-	refuse(o, "has a part");
+	o.pipeline_parallel = 2;
+	run(&o, &f);
+	assert_true(f.priced >= PROMPTS * TOKENS && f.kl == 0);
+	o.pipeline_parallel = 1;
+	o.tensor_parallel = 2;
+	run(&o, &f);
+	assert_true(f.priced >= PROMPTS * TOKENS && f.kl == 0);
+	o.exchange = "f16";
+	run(&o, &f);
+	assert_true(f.priced >= PROMPTS * TOKENS && f.kl > 0);
 }
 
 /* Settings that change while the engine is open change on all ranks. */
@@ -384,7 +404,7 @@ int main(void)
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_settings),
 		cmocka_unit_test(test_memory), cmocka_unit_test(test_lossy), cmocka_unit_test(test_half),
 		cmocka_unit_test(test_mixture), cmocka_unit_test(test_families),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_set) };
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_twins), cmocka_unit_test(test_set) };
 
 	return cmocka_run_group_tests_name("ranks", tests, tiny_model_make, tiny_model_drop);
 }
