@@ -61,10 +61,10 @@ static void set(const struct word *w)
 
 /* Open MPI looks at sockets every 10 ms unless it is told otherwise, and gives up its core while it
  * tests, which the caller does better. UCX would catch the signals of crashes, which are the
- * program's. */
+ * program's; and ends the program where the other side of a remote write by TCP was killed. */
 static const struct word always[] = { { "OMPI_MCA_mpi_event_tick_rate", "1" },
 	{ "OMPI_MCA_mpi_yield_when_idle", "0" }, { "UCX_HANDLE_ERRORS", "none" },
-	{ "UCX_ERROR_SIGNALS", "" }, { NULL, NULL } };
+	{ "UCX_ERROR_SIGNALS", "" }, { "UCX_TCP_PUT_ENABLE", "n" }, { NULL, NULL } };
 
 /* What a user of --ranks cannot be expected to know. Open MPI starts no more processes than there
  * are cores, none as root, and binds each to a core, whatever its threads. Its own shared memory is

@@ -55,13 +55,14 @@ static void restore(struct standard *s, char *words, size_t size)
 	*to = '\0';
 }
 
-/* MPI waits without end for a process that ends before it has joined, so a thread watches them:
- * they are children of the daemon, which is a child of this process. */
-struct watch {
+/* MPI waits without end for a process that ends before all have met, so a thread watches them: they
+ * are children of the daemon, which is a child of this process. */
+static struct watch {
 	pthread_t thread;
+	bool runs;
 	int says; /* standard error */
-	atomic_bool joined;
-};
+	atomic_bool met;
+} watching;
 
 /* Calls fn for each child of a process; returns how many there are. */
 static int32_t children(int64_t process, int32_t (*fn)(int64_t child), int32_t *sum)
@@ -98,15 +99,15 @@ static void give_up(const struct watch *w, const char *why)
 
 static void *watch(void *arg)
 {
-	struct watch *w = arg;
+	const struct watch *w = arg;
 	int32_t most = 0;
 
-	for (int32_t tick = 0; !atomic_load(&w->joined); tick++) {
+	for (int32_t tick = 0; !atomic_load(&w->met); tick++) {
 		int32_t n = 0;
 
 		children(getpid(), count_children, &n);
 		most = n > most ? n : most;
-		if (n < most && !atomic_load(&w->joined))
+		if (n < most && !atomic_load(&w->met))
 			give_up(w, "one of them has ended");
 		if (tick == START_TICKS)
 			give_up(w, "it took more than a minute");
@@ -115,22 +116,29 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-static int watch_begin(struct watch *w, int says)
+static void watch_begin(void)
 {
+	struct watch *w = &watching;
 	sigset_t before;
-	int failed;
 
-	*w = (struct watch){ .says = says };
+	w->says = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	atomic_store(&w->met, false);
 	signals_block(&before);
-	failed = pthread_create(&w->thread, NULL, watch, w);
+	w->runs = !pthread_create(&w->thread, NULL, watch, w);
 	signals_restore(&before);
-	return failed;
 }
 
-static void watch_end(struct watch *w)
+void mpi_world_met(void)
 {
-	atomic_store(&w->joined, true);
+	struct watch *w = &watching;
+
+	if (!w->runs)
+		return;
+	atomic_store(&w->met, true);
 	pthread_join(w->thread, NULL);
+	if (w->says >= 0)
+		close(w->says);
+	w->runs = false;
 }
 
 int mpi_world_spawn(int32_t n, struct err *e)
@@ -138,19 +146,15 @@ int mpi_world_spawn(int32_t n, struct err *e)
 	char program[PATH_MAX], folder[PATH_MAX], why[MPI_WHY] = "", words[320];
 	const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
 	struct standard files;
-	struct watch w;
-	bool watched;
 	int failed;
 
 	if (length <= 0 || !getcwd(folder, sizeof folder))
 		return err_set(e, ERR_IO, "this program or its folder has no name: %s", strerror(errno));
 	program[length] = '\0';
 	setenv(MPI_SPAWNED, "1", 1);
+	watch_begin();
 	divert(&files);
-	watched = !watch_begin(&w, files.saved[STDERR_FILENO]);
 	failed = mpi_world.mpi->begin(n, program, folder, why);
-	if (watched)
-		watch_end(&w);
 	restore(&files, words, sizeof words);
 	unsetenv(MPI_SPAWNED);
 	mpi_world.starter = true;

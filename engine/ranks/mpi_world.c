@@ -3,6 +3,7 @@
 #include "engine/ranks/mpi_world.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
@@ -102,8 +103,10 @@ static void meet_peer(struct mpi_peer *p, const struct hello *its, const struct 
 	p->process = its->process;
 	memcpy(p->host, its->host, sizeof p->host);
 	p->fd = -1;
-	if (its->boot[0] && !strcmp(its->boot, own->boot) && its->space == own->space)
-		p->fd = (int)syscall(SYS_pidfd_open, (pid_t)its->process, 0);
+	if (!its->boot[0] || strcmp(its->boot, own->boot) != 0 || its->space != own->space)
+		return;
+	p->fd = (int)syscall(SYS_pidfd_open, (pid_t)its->process, 0);
+	p->gone = p->fd < 0 && errno == ESRCH;
 }
 
 static int meet(struct err *e)
@@ -133,8 +136,11 @@ int32_t mpi_world_ended(void)
 	struct pollfd p[TRANSPORT_RANKS];
 	const int32_t n = mpi_world.rank ? 1 : mpi_world.n;
 
-	for (int32_t r = 0; r < n; r++)
+	for (int32_t r = 0; r < n; r++) {
+		if (mpi_world.peer[r].gone)
+			return r;
 		p[r] = (struct pollfd){ r == mpi_world.rank ? -1 : mpi_world.peer[r].fd, POLLIN, 0 };
+	}
 	if (poll(p, (nfds_t)n, 0) > 0)
 		for (int32_t r = 0; r < n; r++)
 			if (p[r].revents)
@@ -193,15 +199,20 @@ static int join(struct err *e)
 
 int mpi_world_begin(int32_t n, struct err *e)
 {
+	int failed;
+
 	if (find_module(e))
 		return -1;
 	if (transport_mpi_started() ? join(e) : mpi_world_spawn(n, e)) {
+		mpi_world_met();
 		mpi_world.mpi = NULL;
 		return -1;
 	}
 	mpi_world.rank = mpi_world.mpi->rank();
 	mpi_world.n = mpi_world.mpi->size();
-	if (!meet(e))
+	failed = meet(e);
+	mpi_world_met();
+	if (!failed)
 		return 0;
 	mpi_world.mpi->end(); /* all ranks saw what this one saw */
 	mpi_world.mpi = NULL;

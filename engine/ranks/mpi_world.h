@@ -13,7 +13,8 @@
 struct mpi_peer {
 	int64_t process;
 	char host[64];
-	int fd; /* of a process of this machine, readable once it has ended; -1: it is elsewhere */
+	int fd;    /* of a process of this machine, readable once it has ended; -1: it is elsewhere */
+	bool gone; /* it is, and had ended when this one looked for it */
 };
 
 struct mpi_world {
@@ -28,8 +29,10 @@ extern struct mpi_world mpi_world;
 
 /* See transport_mpi_begin(). */
 int mpi_world_begin(int32_t n, struct err *e);
-/* mpi_start.c: begins with n - 1 others on this machine. */
+/* mpi_start.c: begins with n - 1 others on this machine. Until mpi_world_met() this process ends
+ * with a word if one of them does. */
 int mpi_world_spawn(int32_t n, struct err *e);
+void mpi_world_met(void);
 /* Of those that this rank cannot do without (rank 0 all, others rank 0), one that has ended; -1:
  * none. */
 int32_t mpi_world_ended(void);

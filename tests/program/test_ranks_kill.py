@@ -30,7 +30,7 @@ def kill(nth):
     with contextlib.suppress(ProcessLookupError):
         os.kill(victim, signal.SIGKILL)
     status, out, told = s.end()
-    said = any(words in told for words in (f"(process {victim} on", "one of them has ended", "mpirun noticed"))
+    said = any(words in told for words in (f"(process {victim} on", "one of them has ended", "MPI starts no 3 ranks", "mpirun noticed"))
     recorded = os.path.exists(record) and os.path.getsize(record)
     return f"kill {nth}, {how}", status > 0 and said and not s.left(), (status, out[-200:], told, s.left()), recorded and look_at(record)
 
