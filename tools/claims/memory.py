@@ -221,6 +221,21 @@ def certificate():
 
 
 @measure()
+def reordered():
+    """The same kernels free of the order of sums: log-probabilities of a text, and greedy answers, beside those of the fixed order."""
+    lab.STACK[-1].add("make free-order")
+    subprocess.run(["make", "free-order", "CUDA=0"], cwd=lab.ROOT, stdout=subprocess.DEVNULL, check=True)
+    free, text = os.path.join(lab.ROOT, "build-free/cutaway"), os.path.join(lab.ROOT, "tests/data/score.txt")
+    told = {program: json.loads(subprocess.run([program, "score", "--json", text], stdout=subprocess.PIPE, check=True).stdout)["logp"]
+            for program in (lab.PROGRAM, free)}
+    apart = [abs(a - b) for a, b in zip(*told.values())]
+    answers = [[subprocess.run([program, "run", "--greedy", "--no-record", "--max-tokens", "64", prompt], stdout=subprocess.PIPE,
+                               check=True).stdout for _, prompt in lab.prompts()[:16]] for program in told]
+    return Numbers(scored=len(apart), mean=sum(apart) / len(apart), most=max(apart), answers=len(answers[0]),
+                   same=sum(a == b for a, b in zip(*answers)))
+
+
+@measure()
 def scored():
     """One pass over a text of 400 tokens."""
     s = lab.report("score", os.path.join(lab.ROOT, "tests/data/score.txt"))
@@ -244,8 +259,8 @@ def lossy():
 # Of each lossy setting one value or more, and settings that are exact.
 LOSSY = (("visible", ("window:64", "stream:4+window:60", "stride:16+window:32", "top:25%", "h2o:25%")),
          ("cache-format", ("f32", "bf16", "e4m3", "q8", "kivi4", "kivi2")), ("skip-below", ("0.02",)), ("weights", ("8/32", "4/32")),
-         ("activations", ("f32", "e4m3", "int8-token", "int8-tensor")))
-EXACT = (("attention", ("heads", "matrix")), ("kv-cache", ("off",)), ("page-size", ("64",)), ("prefill-chunk", ("32",)),
+         ("activations", ("f32", "e4m3", "int8-token", "int8-tensor")), ("tensor-parallel", ("2 --exchange f16",)))
+EXACT = (("tensor-parallel", ("2 --exchange q8",)), ("attention", ("heads", "matrix")), ("kv-cache", ("off",)), ("page-size", ("64",)), ("prefill-chunk", ("32",)),
          ("threads", ("1",)), ("spec", ("ngram:4", "eagle", "medusa")))
 
 
@@ -260,7 +275,7 @@ def each_token(*options):
 def told_apart():
     """Kullback-Leibler divergences, token by token, under each lossy setting and under exact ones."""
     plain = each_token()
-    lossy, exact = ({f"{name} {value}": each_token("--" + name, value) for name, values in settings for value in values}
+    lossy, exact = ({f"{name} {value}": each_token("--" + name, *value.split()) for name, values in settings for value in values}
                     for settings in (LOSSY, EXACT))
     m = Numbers(settings=len(lossy), exact=len(exact), n=len(plain.kl))
     m.silent = ", ".join(name for name, x in lossy.items() if not (x.mean > 0 and x.told)) or "none"

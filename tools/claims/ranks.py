@@ -1,4 +1,9 @@
 """Measurements of one model on several ranks: equal hashes, bytes that travel, what waiting costs."""
+import os
+import re
+import subprocess
+
+import lab
 from lab import Numbers, Range, batch, measure, report, run
 from steps import DECODE
 
@@ -41,6 +46,15 @@ def tensor():
     return m
 
 
+@measure("linked real")
+def networked():
+    """Two ranks that are processes, between which is a network of 100 Mbit/s and 1 ms, and threads with --link. As root, with MPI."""
+    lab.STACK[-1].add("tools/bench/real_link.py")
+    told = subprocess.run([os.path.join(lab.ROOT, "tools/bench/real_link.py")], stdout=subprocess.PIPE, text=True, check=True).stdout
+    ms = dict(re.findall(r"^(\S+) +([0-9.]+) ms a token", told, re.MULTILINE))
+    return Numbers(linked=float(ms["--link"]), real=float(ms["real"]), same="the same bits" in told)
+
+
 @measure()
 def pipeline():
     """Two stages: one request, then eight at once in micro-batches, by the time that ranks compute of a step's kernels."""
@@ -65,7 +79,6 @@ def handed():
 @measure("slower")
 def sequence():
     """A prompt of some 1,500 tokens on two ranks that share its rows, and on one with two threads."""
-    import lab
     options, text = ("--raw", "--greedy", "--max-tokens", "4", "--prefill-chunk", "0", "--budget", "2048"), lab.text_of(1500)
     ratios, where = [], "prefill_rows > 0"
     for again in range(3):

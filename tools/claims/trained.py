@@ -16,7 +16,21 @@ def repairs():
     rows = table()
     m = Numbers(**{name: {r["run"]: float(r[name]) for r in rows} for name in ("kl", "low", "high", "trained", "tokens", "seconds")})
     m.rounding = m.seconds["qat-2-labels"] / m.seconds["unrounded-labels"]
+    m.judged = {r["run"]: float(r["own_by_teacher"]) for r in rows if r["own_by_teacher"]}
+    m.surprise = {r["run"]: float(r["own"]) for r in rows if r["own"]}
     return m
+
+
+@measure()
+def places():
+    """Which two of six layers are removed: the divergence, and what is left of it after the repair; where the pair that the measure
+    of influence names stands among them."""
+    kl = repairs().kl
+    pairs = {name[-2:]: (value, kl[name + "-full"]) for name, value in kl.items() if re.fullmatch("without-[0-9]+", name)}
+    chosen = min(pairs, key=lambda pair: abs(pairs[pair][0] - kl["layers"]))
+    ranked = [sorted(pairs, key=lambda pair, i=i: pairs[pair][i]) for i in (0, 1)]
+    return Numbers(n=len(pairs), chosen=chosen, place=[order.index(chosen) + 1 for order in ranked], best=[order[0] for order in ranked],
+                   least=[pairs[order[0]][i] for i, order in enumerate(ranked)], most=[pairs[order[-1]][i] for i, order in enumerate(ranked)])
 
 
 @measure()

@@ -3,9 +3,11 @@
 
 OUT has what stories.py wrote. Runs are made once, what is there is kept. Each file is held against the teacher by `cutaway
 score --twin` on the stories held out: divergence a token, with where it lies with 95 % confidence (stories drawn again
-and again), and perplexity. STEPS.csv has the curves of the trainings."""
+and again), and perplexity; the writers' answers by what the teacher and they themselves think of them, nats a token. STEPS.csv has
+the curves of the trainings."""
 import argparse
 import csv
+import itertools
 import json
 import math
 import multiprocessing.pool
@@ -26,6 +28,13 @@ def trained(begin, options=""):
 
 def made(verb, begin, options):
     return {"begin": begin, "verb": verb, "options": options.split()}
+
+
+def places():
+    """Two of six layers, wherever they are, and each file's repair."""
+    pairs = [f"{a}{b}" for a, b in itertools.combinations(range(6), 2)]
+    return {f"without-{pair}": {"begin": "teacher", "without": pair, "options": []} for pair in pairs} \
+        | {f"without-{pair}-full": trained(f"without-{pair}", SHORT) for pair in pairs}
 
 
 def sweep():
@@ -53,11 +62,28 @@ STUDIES = {
        "nf4-rank-4": trained("nf4", SHORT + "--rank 4 --lr 1e-2")},
     "pruned": {"channels": made("prune", "teacher", f"--method channels --remove 128 {CALIBRATE}"),
                "channels-full": trained("channels", SHORT),
+               "heads": made("prune", "teacher", f"--method heads --remove 1 {CALIBRATE}"),
+               "heads-full": trained("heads", SHORT),
                "zeros": made("prune", "teacher", f"--method wanda --pattern 2:4 {CALIBRATE}"),
                "zeros-full": trained("zeros", SHORT)},
+    "places": places(),
     "labels": sweep(),
 }
 RUNS = {name: run for study in STUDIES.values() for name, run in study.items()}
+
+
+def without_layers(source, path, gone):
+    """The file without these layers, the others numbered anew."""
+    import model_file  # torch, which only who makes files needs
+    from target import read_gguf
+    meta, tensors = read_gguf(source)
+    stay = [i for i in range(meta["llama.block_count"]) if i not in gone]
+    for name in [n for n in tensors if n.startswith("blk.")]:
+        _, layer, rest = name.split(".", 2)
+        values = tensors.pop(name)
+        if int(layer) in stay:
+            tensors[f"blk.{stay.index(int(layer))}.{rest}"] = values
+    model_file.write(path, source, tensors, {"llama.block_count": len(stay), "general.name": os.path.basename(path)})
 
 
 class Maker:
@@ -84,6 +110,8 @@ class Maker:
             if os.path.exists(self.file(name)):
                 return
             begin = f"{run['begin']}.gguf"
+            if "without" in run:
+                return without_layers(self.at("teacher.gguf"), self.at(f"{name}.gguf"), set(map(int, run["without"])))
             if "verb" in run:
                 return self.command(self.cutaway, run["verb"], *run["options"], begin, f"{name}.gguf")
             self.command(sys.executable, os.path.join(HERE, "repair.py"), begin, "teacher.gguf", "stories.json", f"{name}.gguf",
@@ -100,6 +128,27 @@ class Maker:
                  self.at(f"held_out/{text}")], check=True, stdout=subprocess.PIPE).stdout)
             yield len(told["logp"]), told["mean_kl"] * len(told["logp"]), sum(told["logp"])
 
+    def answer(self, path, begin, seed):
+        """What the model writes after these words, drawn from its own distribution."""
+        told = subprocess.run([self.cutaway, "run", "--model", path, "--raw", "--temp", "1", "--seed", str(seed), "--max-tokens", "160",
+                               "--no-record", "--threads", "1", begin], check=True, stdout=subprocess.PIPE)
+        return told.stdout.decode(errors="ignore")  # the last character may be half there
+
+    def logp(self, path, text):
+        told = subprocess.run([self.cutaway, "score", "--json", "--model", path, "--threads", "1", "/dev/stdin"], check=True,
+                              stdout=subprocess.PIPE, input=text, text=True)
+        return json.loads(told.stdout)["logp"]
+
+    def judged(self, path):
+        """Of answers that the model writes to the beginnings of the stories held out: (tokens, logarithms of their probability by the
+        teacher, by itself)."""
+        for seed, text in enumerate(sorted(os.listdir(self.at("held_out")))):
+            with open(self.at(f"held_out/{text}")) as file:
+                begin = " ".join(file.read().split()[:12])
+            whole = begin + self.answer(path, begin, seed)
+            teacher, own = (self.logp(p, whole)[len(self.logp(p, begin)):] for p in (self.at("teacher.gguf"), path))
+            yield len(own), sum(teacher), sum(own)
+
 
 def confidence(scores):
     draw = random.Random(0)
@@ -108,24 +157,33 @@ def confidence(scores):
     return means[DRAWS // 40], means[-DRAWS // 40]
 
 
+def kept(path, measure):
+    """What was measured before, or is now."""
+    if not os.path.exists(path):
+        found = list(measure())
+        with open(path, "w") as file:
+            json.dump(found, file)
+    with open(path) as file:
+        return json.load(file)
+
+
 def line(maker, study, name):
     """A line of the table: measured once."""
-    path = maker.at(f"{name}.scores.json")
-    if not os.path.exists(path):
-        maker.make(name)
-        scores = list(maker.scores(maker.file(name) if name in RUNS else maker.at(name + ".gguf")))
-        with open(path, "w") as file:
-            json.dump(scores, file)
-    with open(path) as file:
-        scores = json.load(file)
+    made = maker.file(name) if name in RUNS else maker.at(name + ".gguf")
+    maker.make(name)
+    scores = kept(maker.at(f"{name}.scores.json"), lambda: maker.scores(made))
     n, kl, logp = map(sum, zip(*scores))
+    judged = ["", ""]
+    if study in ("", "writer"):
+        tokens, teacher, own = map(sum, zip(*kept(maker.at(f"{name}.judged.json"), lambda: maker.judged(made))))
+        judged = [f"{-teacher / tokens:.4f}", f"{-own / tokens:.4f}"]
     low, high = confidence(scores)
     told = {}
     if os.path.exists(maker.at(f"{name}.json")):
         with open(maker.at(f"{name}.json")) as file:
             told = json.load(file)
     return [study, name, told.get("trained", 0), told.get("tokens", 0), f"{told.get('seconds', 0):.0f}", f"{kl / n:.4f}",
-            f"{low:.4f}", f"{high:.4f}", f"{math.exp(-logp / n):.3f}"]
+            f"{low:.4f}", f"{high:.4f}", f"{math.exp(-logp / n):.3f}", *judged]
 
 
 def curves(maker, path):
@@ -153,7 +211,7 @@ def main():
         rows = pool.starmap(lambda *of: line(maker, *of), wanted, chunksize=1)
     with open(args.csv, "w", newline="") as file:
         out = csv.writer(file)
-        out.writerow(["study", "run", "trained", "tokens", "seconds", "kl", "low", "high", "perplexity"])
+        out.writerow(["study", "run", "trained", "tokens", "seconds", "kl", "low", "high", "perplexity", "own_by_teacher", "own"])
         out.writerows(rows)
     curves(maker, args.steps)
 
