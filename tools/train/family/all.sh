@@ -12,11 +12,12 @@ VENV="$VENV" tools/train/setup.sh
 mkdir -p "$DATA"
 [ -e "$DATA/text.pt" ] || "$VENV/bin/python" $HERE/text.py "$DATA"
 
-members="multi-head grouped single latent shared window one-global mamba2 based jamba experts diffusion s4d mamba1 lightning
+members="multi-head grouped single latent shared window one-global mamba2 based jamba experts s4d mamba1 lightning
 	jamba-experts one-global-shared relu relu2"
 recalling="multi-head single latent shared window one-global mamba2 based jamba experts s4d mamba1 lightning"
 {
 	for name in $members; do echo "member.py $name $DATA --seed 1"; done
+	echo "member.py diffusion $DATA --size 2M --steps 3000"
 	for name in $recalling; do echo "recall.py $name $DATA"; done
 	echo "recall.py s4d $DATA --task delay"
 	# what is close, and what is compared with it, is trained three times

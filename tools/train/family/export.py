@@ -13,7 +13,7 @@ import gguf
 import numpy as np
 import torch
 
-from model import EPS, EXPERTS, FEW, HEAD, MEMBERS, RANK, RECALL, S4D, TAPS, TEXT, THETA, USED, Family
+from model import EPS, EXPERTS, FEW, FILLS, Family, HEAD, LADDER, MEMBERS, RANK, RECALL, S4D, TAPS, TEXT, THETA, USED
 from text import MASK
 from model_file import PLAIN_TEXT  # text.py has put its folder into the path
 
@@ -163,13 +163,14 @@ def write(path, name, m, source=None, kind=gguf.GGMLQuantizationType.Q8_0):
 def main():
     data, folder = sys.argv[1:]
     os.makedirs(os.path.join(folder, "held_out"), exist_ok=True)
-    for file, shape, source in ("{}-1", TEXT, os.path.join(data, "begin.gguf")), ("recall-{}", RECALL, None), ("delay-{}", RECALL, None):
-        for name in MEMBERS:
+    begin = os.path.join(data, "begin.gguf")
+    for file, shape, source in ("{}-1", TEXT, begin), ("{}-%s-1" % FILLS, LADDER[FILLS], begin), ("recall-{}", RECALL, None), ("delay-{}", RECALL, None):
+        for name in MEMBERS if shape is not LADDER[FILLS] else ("diffusion",):
             path = os.path.join(data, file.format(name) + ".pt")
             if os.path.exists(path):
                 model = Family(shape, name, 1)
                 model.load_state_dict(torch.load(path))
-                write(os.path.join(folder, file.removesuffix("-1").format(name) + ".gguf"), name, model, source)
+                write(os.path.join(folder, file.removesuffix("-1").removesuffix("-" + FILLS).format(name) + ".gguf"), name, model, source)
     for text in sorted(os.listdir(os.path.join(data, "held_out")))[:HELD_OUT]:
         shutil.copy(os.path.join(data, "held_out", text), os.path.join(folder, "held_out", text))
 

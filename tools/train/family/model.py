@@ -32,6 +32,7 @@ TEXT = Shape(dim=128, layers=8, heads=4, vocab=1024, window=32, rank=32, turned=
 LADDER = {name: Shape(dim=dim, layers=layers, heads=dim // HEAD, vocab=1024, window=32, rank=32, turned=16, states=32, features=16, ffn=ffn)
           for name, dim, layers, ffn in (("0.5M", 96, 4, 256), ("1M", 128, 4, 352), ("2M", 160, 6, 416), ("4M", 224, 6, 608),
                                          ("8M", 288, 8, 768))}  # sizes of one architecture
+FILLS = "2M"  # of the member that fills masks: smaller, and in as few steps as the others, it never writes a sentence
 RECALL = Shape(dim=64, layers=2, heads=2, vocab=256, window=16, rank=32, turned=16, states=16, features=8, ffn=128)
 
 

@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(ROOT, "tools/claims"))
 import family as engine  # noqa: E402
 from export import write  # noqa: E402
 from member import masked  # noqa: E402
-from model import MEMBERS, TEXT, Family  # noqa: E402
+from model import FILLS, LADDER, MEMBERS, TEXT, Family  # noqa: E402
 from text import LENGTH  # noqa: E402
 
 BEGIN, END = "<!-- table.py begins -->\n", "<!-- table.py ends -->\n"
@@ -27,11 +27,11 @@ DRAWN = ("multi-head", "window", "based", "mamba2", "jamba", "latent")
 
 
 def trained(data, name):
-    return sorted(glob.glob(os.path.join(data, f"{name}-[0-9].pt")))
+    return sorted(glob.glob(os.path.join(data, f"{name}-{FILLS + '-' if name == 'diffusion' else ''}[0-9].pt")))
 
 
 def load(path, name):
-    model = Family(TEXT, name, 1)
+    model = Family(LADDER[FILLS] if name == "diffusion" else TEXT, name, 1)
     model.load_state_dict(torch.load(path))
     return model
 
