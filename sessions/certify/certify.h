@@ -45,7 +45,7 @@ struct certify_value {
 	int32_t idle;  /* in which it had no effect */
 	int64_t rows;  /* compared in the cases with effect */
 };
-enum { CERTIFY_MAX_VALUES = 128, CERTIFY_MAX_RULES = 8 };
+enum { CERTIFY_MAX_VALUES = 128, CERTIFY_MAX_RULES = 16 };
 
 /* Of two values, by their indices in summary.value. */
 enum certify_pair {

@@ -249,9 +249,9 @@ const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 	if (a == AXIS_DRAFTER && b == AXIS_RANKS && ranks_have_parts(axes->axis[b].value[j]) &&
 		reads_layers(axes->axis[a].value[i]))
 		return "a rank that has a part of the layers cannot draft with them";
-	if (a == AXIS_WATCHED && b == AXIS_RANKS && !strcmp(axes->axis[a].value[i], "twin") &&
-		ranks_have_parts(axes->axis[b].value[j]))
-		return "a rank that has a part of the layers cannot compute a twin";
+	if ((a == AXIS_CHUNK || a == AXIS_KV) && b == AXIS_RANKS &&
+		ranks_of_prompts(axes->axis[b].value[j]))
+		return a == AXIS_KV ? "prefill ranks need a KV cache" : "prefill ranks tell no chunks";
 	if (a == AXIS_DRAFTS && b == AXIS_DRAFTER && counts_itself(axes->axis[b].value[j]))
 		return "such a drafter says itself how many tokens it guesses";
 	return NULL;

@@ -124,7 +124,7 @@ struct evidence {
 					   to one that ran before it */
 	int64_t verified, accepted, by_rejection; /* the last: of those verified, by that rule */
 	int64_t bound;                            /* tokens of ours that were drawn under a grammar */
-	int64_t exchanged;                        /* bytes that ranks sent each other in our steps */
+	int64_t exchanged;                        /* bytes that ranks sent each other for ours */
 	int64_t watched, recorded;                /* attention events; events in a recording's file */
 	int64_t twins, apart_twins; /* rows that the exact twin computed, too; those that differ, where
 								   nothing is lossy */
@@ -177,7 +177,8 @@ void ranks_fill(struct axis_values *a);
 /* Leaves out those that the model's layers and the lossy settings of all cases do not allow. */
 void ranks_fit(struct axes *axes, const char *model, bool experts);
 void ranks_set_options(struct engine_options *o, const char *value);
-/* Whether each of such ranks has a part of the model. */
+/* Whether they compute prompts alone; whether each has a part of the model. */
+bool ranks_of_prompts(const char *value);
 bool ranks_have_parts(const char *value);
 
 /* certify_evidence.c */

@@ -73,6 +73,11 @@ void ranks_fit(struct axes *axes, const char *model, bool experts)
 	a->n_quick = a->n < all.n_quick ? a->n : all.n_quick;
 }
 
+bool ranks_of_prompts(const char *value)
+{
+	return ranks_of(value)->prefill > 0;
+}
+
 bool ranks_have_parts(const char *value)
 {
 	return ranks_of(value)->tensor > 1 || ranks_of(value)->pipeline > 1;

@@ -155,6 +155,17 @@ static void see_price(struct certify_run *r, const struct ev_price *p)
 		}
 }
 
+/* What ranks exchanged in a step, or what came back of our prompt. */
+static void see_moved(struct certify_run *r, const struct event *ev)
+{
+	const struct ev_handover *h = &ev->u.handover;
+
+	if (ev->kind == EV_traffic)
+		r->ev->exchanged += ev->u.traffic.sent;
+	else if (h->request == r->request && h->computed > 0)
+		r->ev->exchanged += h->back;
+}
+
 void certify_see(void *arg, const struct event *ev)
 {
 	struct certify_run *r = arg;
@@ -187,8 +198,8 @@ void certify_see(void *arg, const struct event *ev)
 		r->ev->watched++;
 	} else if (ev->kind == EV_token && ev->u.token.request == r->request) {
 		see_token(r, &ev->u.token);
-	} else if (ev->kind == EV_traffic) {
-		r->ev->exchanged += ev->u.traffic.sent;
+	} else if (ev->kind == EV_traffic || ev->kind == EV_handover) {
+		see_moved(r, ev);
 	} else if (ev->kind == EV_price) {
 		see_price(r, &ev->u.price);
 	} else if (ev->kind == EV_score && ev->u.score.request == r->request) {
