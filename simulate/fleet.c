@@ -356,7 +356,10 @@ static int open_node(struct fleet *f, struct node *node, struct err *e)
 	node->r.ended = on_end;
 	node->r.arg = node;
 	node->prompts = (struct prompts){ .begins = chunk_begins, .arg = node };
-	return prompts_open(&node->prompts, o->engine, &node->r.sched, e);
+	if (!prompts_open(&node->prompts, o->engine, &node->r.sched, e))
+		return 0;
+	replica_close(&node->r);
+	return -1;
 }
 
 static int open_nodes(struct fleet *f, struct err *e)

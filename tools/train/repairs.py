@@ -120,6 +120,11 @@ class Maker:
                 bits = run["options"][run["options"].index("--bits") + 1]
                 self.command(self.cutaway, "quantize", "--bits", bits, *GRID.split(), f"{name}.gguf", self.file(name))
 
+    def made(self, name):
+        """The file, which is made if it is not there."""
+        self.make(name)
+        return self.file(name) if name in RUNS else self.at(name + ".gguf")
+
     def scores(self, path):
         """(tokens, divergence of them all, sum of log-probabilities) of each text."""
         for text in sorted(os.listdir(self.at("held_out"))):
@@ -169,13 +174,11 @@ def kept(path, measure):
 
 def line(maker, study, name):
     """A line of the table: measured once."""
-    made = maker.file(name) if name in RUNS else maker.at(name + ".gguf")
-    maker.make(name)
-    scores = kept(maker.at(f"{name}.scores.json"), lambda: maker.scores(made))
+    scores = kept(maker.at(f"{name}.scores.json"), lambda: maker.scores(maker.made(name)))
     n, kl, logp = map(sum, zip(*scores))
     judged = ["", ""]
     if study in ("", "writer"):
-        tokens, teacher, own = map(sum, zip(*kept(maker.at(f"{name}.judged.json"), lambda: maker.judged(made))))
+        tokens, teacher, own = map(sum, zip(*kept(maker.at(f"{name}.judged.json"), lambda: maker.judged(maker.made(name)))))
         judged = [f"{-teacher / tokens:.4f}", f"{-own / tokens:.4f}"]
     low, high = confidence(scores)
     told = {}
