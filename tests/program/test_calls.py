@@ -2,6 +2,8 @@
 """Calls and thoughts in the marks of each model family, against jinja2: of the templates that llama.cpp ships for its tests,
 each whose format is in the table renders a conversation with calls; what it makes of the answer our grammar takes, and our
 reader reads back. TAP."""
+import atexit
+import functools
 import glob
 import json
 import os
@@ -33,6 +35,21 @@ def message(calls, text):
         {"id": f"call0000{i}", "type": "function", "function": {"name": name, "arguments": args}} for i, (name, args) in enumerate(calls)]}
 
 
+@functools.lru_cache(maxsize=1)
+def jinja2_at_work():
+    """One process for all questions: a start takes as long as a hundred answers."""
+    child = subprocess.Popen([PYTHON, "-c", REFERENCE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+    atexit.register(child.communicate)
+    return child
+
+
+def by_jinja2(question):
+    child = jinja2_at_work()
+    child.stdin.write(json.dumps(question, ensure_ascii=False) + "\n")
+    child.stdin.flush()
+    return json.loads(child.stdout.readline())
+
+
 def rendered(template, messages, prompt, **more):
     """By jinja2, in the first form that the template takes: arguments as objects or texts, content null or empty."""
     for empty, text in ((False, False), (False, True), (True, False), (True, True)):
@@ -45,7 +62,7 @@ def rendered(template, messages, prompt, **more):
                 one["content"] = ""
         tools = [{"type": "function", "function": f} for f in (WEATHER, CLOCK)]
         given = {"bos_token": "", "eos_token": "</s>", "messages": m, "tools": tools, "add_generation_prompt": prompt, **more}
-        got = through([PYTHON, "-c", REFERENCE], [{"template": template, "vars": given, "now": NOW}])[0]
+        got = by_jinja2({"template": template, "vars": given, "now": NOW})
         if "text" in got:
             return got["text"]
     return None

@@ -551,13 +551,13 @@ def test_diff():
 
 
 def test_certify():
-    status, out, err = tiny("certify", "--quick", "--seconds", "6")
+    status, out, err = tiny("certify", "--quick", "--seconds", "3")
     text = out.decode()
     check("certify --quick: all equal, exit 0", status == 0 and "all equal" in text and re.search(r"coverage: \d+ axes", text),
           text + err)
     check("its hash is the same again", re.search(r"hash of all logits: (\w{16})", text)[1] in
-          tiny("certify", "--quick", "--seconds", "4", "--seed", "5")[1].decode())
-    status, out, err = tiny("certify", "--quick", "--json", "--seconds", "4")
+          tiny("certify", "--quick", "--seconds", "1", "--seed", "5")[1].decode())
+    status, out, err = tiny("certify", "--quick", "--json", "--seconds", "1")
     certificate = json.loads(out or "{}")
     check("certify --json: the certificate as JSON", status == 0 and certificate.get("equal") is True and
           certificate["hash"] in text and len(certificate["sha256"]) == 64 and certificate["cases"] and
@@ -568,7 +568,7 @@ def test_certify():
     other = os.path.join(TMP.name, "q4k.gguf")
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--dim", "256", "--ffn", "256", "--type", "Q4_K", other],
                    check=True)
-    status, out, err = cutaway("certify", "--quick", "--json", "--seconds", "4", TINY, other)
+    status, out, err = cutaway("certify", "--quick", "--json", "--seconds", "1", TINY, other)
     both = json.loads(out or "{}")
     check("certify of two models: both certificates, the formats of both", status == 0 and both.get("equal") is True and
           len(both["certificates"]) == 2 and {"Q4_1", "Q4_K"} <= set(both["formats_covered"]) and
@@ -591,7 +591,7 @@ def test_sentencepiece():
         rest |= {t[:1] for t in texts[1:]}
     check("SentencePiece: an answer does not begin with its words' own space", " " in rest and " " not in first and
           len(first) > 1, f"{first} {rest}")
-    status, out, err = cutaway("certify", "--quick", "--seconds", "4", "--model", model)
+    status, out, err = cutaway("certify", "--quick", "--seconds", "1", "--model", model)
     check("SentencePiece: certify --quick", status == 0 and b"all equal" in out, out.decode() + err)
 
 
@@ -633,10 +633,10 @@ def test_bench_tools():
     def tool(name, *args):
         return subprocess.run([sys.executable, os.path.join(ROOT, "tools/bench", name), *args], capture_output=True,
                               text=True, env={**os.environ, **HOMES}, check=False)
-    run = tool("drafters.py", "--tokens", "8", "--model", TINY, "ngram:4")
+    run = tool("drafters.py", "--tokens", "8", "--of-each", "2", "--model", TINY, "ngram:4")
     lines = run.stdout.splitlines()
     check("drafters.py: a line for each rule, all answers equal", run.returncode == 0 and len(lines) == 3 and
-          all(line.startswith("ngram:4") and "20 of 20" in line for line in lines[1:]), run.stdout + run.stderr)
+          all(line.startswith("ngram:4") and "6 of 6" in line for line in lines[1:]), run.stdout + run.stderr)
     run = tool("searches.py", "--tokens", "6", "--model", TINY, "best:3", "beam:2")
     rows = [line.split() for line in run.stdout.splitlines()]
     check("searches.py: what branches share is saved", run.returncode == 0 and [row[0] for row in rows] ==

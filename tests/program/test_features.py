@@ -145,7 +145,7 @@ def main():
             check(f"{name}: {' '.join(args)}", r.returncode == 0, r.stderr)
     test_beside()
     for name, what in ("gpt2", "a context of 128 tokens"), ("llada", "a canvas"), ("t5", "an encoder's input"):
-        r = cutaway("certify", "--quick", "--seconds", "3", "--model", os.path.join(ROOT, f"tests/data/zoo/{name}.gguf"))
+        r = cutaway("certify", "--quick", "--seconds", "1", "--model", os.path.join(ROOT, f"tests/data/zoo/{name}.gguf"))
         check(f"{name}: {what} can be certified", r.returncode == 0 and "all equal" in r.stdout, r.stderr)
     return finish()
 

@@ -653,7 +653,7 @@ def main():
         folder = words[1]
         words = words[2:]
         os.makedirs(folder, exist_ok=True)
-    chosen = [(name, make) for name, make in HOSTILE if any(word in name for word in words)] if words else sample(HOSTILE, 20)
+    chosen = [(name, make) for name, make in HOSTILE if any(word in name for word in words)] if words else sample(HOSTILE, 14)
     make_base()
     if PROGRAM != CHECKED:
         print("# without sanitizers: build-asan/cutaway is not built")

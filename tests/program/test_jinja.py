@@ -11,7 +11,7 @@ import tempfile
 import urllib.error
 import urllib.request
 
-from tap import PROGRAM, ROOT, check, finish, skip
+from tap import PROGRAM, ROOT, check, finish, sample, skip
 
 RENDER = os.path.join(ROOT, "build/tests/jinja_render")
 READ = os.path.join(ROOT, "build/tests/parts_read")
@@ -246,6 +246,7 @@ def main():
     goldens()
     through_serve()
     every = list(asked())
+    every = sample(every, len(every) // 2)
     theirs = through([PYTHON, "-c", REFERENCE], [ask for _, _, ask in every])
     ours = through([RENDER], [ask for _, _, ask in every])
     check(f"an answer to each of {len(every)} questions", len(theirs) == len(ours) == len(every))

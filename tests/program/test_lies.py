@@ -173,7 +173,7 @@ def main():
     if words[:1] == ["--keep"]:
         folder, words = "lies", [words[1], "1"]
         os.makedirs(folder, exist_ok=True)
-    first, n = (int(words[0]) if words else 1), int(words[1]) if len(words) > 1 else len(tap.sample(range(FILES), 10))
+    first, n = (int(words[0]) if words else 1), int(words[1]) if len(words) > 1 else len(tap.sample(range(FILES), 7))
     make_bases()
     hostile.BASE = BASES[0]
     for path in BASES:

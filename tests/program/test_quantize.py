@@ -78,7 +78,7 @@ def test_refusals():
 
 
 def test_kill():
-    make("large.gguf", "--dim", "512", "--ffn", "2048", "--layers", "4", "--vocab", "2000", "--type", "F16", "--repeat")
+    make("large.gguf", "--dim", "512", "--ffn", "2048", "--layers", "2", "--vocab", "2000", "--type", "F16", "--repeat")
     with open(os.devnull, "wb") as null:
         child = subprocess.Popen([PROGRAM, "quantize", "--format", "q5_k", "large.gguf", "large-q.gguf"], cwd=TMP.name,
                                  env=ENV, stdout=null, stderr=null)

@@ -6,7 +6,7 @@ and the middle eight tenths of the speeds of all pairs; what a plain run with th
 any answer differs. With --temperature nothing is proved: the table is of what each rule accepts of first guesses, and what the
 other rule says of the same ones (`other` of the draft events). Only the standard library.
 
-    tools/bench/drafters.py [--tokens N] [--temperature T] [--cutaway FILE] [--model FILE] [DRAFTER ...]
+    tools/bench/drafters.py [--tokens N] [--of-each N] [--temperature T] [--cutaway FILE] [--model FILE] [DRAFTER ...]
 """
 import argparse
 import statistics
@@ -104,12 +104,13 @@ def prove(o, asked, drafter, rule):
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--tokens", type=int, default=64)
+    options.add_argument("--of-each", type=int, metavar="N", help="the first N prompts of each kind (all)")
     options.add_argument("--temperature", type=float)
     options.add_argument("--cutaway", default=PROGRAM)
     options.add_argument("--model")
     options.add_argument("drafter", nargs="*")
     o = options.parse_args()
-    asked = prompts()
+    asked = prompts(of_each=o.of_each)
     if o.temperature is not None:
         return compare_rules(o, asked)
     kinds = list(dict.fromkeys(kind for kind, _ in asked))

@@ -8,8 +8,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PROGRAM = os.path.join(ROOT, "cutaway")
 
 
-def prompts(name="demos/kinds.txt"):
-    """[(kind, prompt)] of a file of prompts."""
+def prompts(name="demos/kinds.txt", of_each=None):
+    """[(kind, prompt)] of a file of prompts: all, or the first so many of each kind."""
     found, kind, lines = [], None, []
     with open(os.path.join(ROOT, name), encoding="utf-8") as f:
         for line in f.read().splitlines() + [""]:
@@ -20,7 +20,8 @@ def prompts(name="demos/kinds.txt"):
             elif lines:
                 found.append((kind, "\n".join(lines)))
                 lines = []
-    return found
+    kinds = [kind for kind, _ in found]
+    return [one for i, one in enumerate(found) if of_each is None or kinds[:i].count(one[0]) < of_each]
 
 
 def answer(program, prompt, *options):

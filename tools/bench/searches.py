@@ -27,10 +27,7 @@ def main():
     options.add_argument("method", nargs="*", default=["best:8", "beam:4", "mcts:32"])
     o = options.parse_args()
     common = ["--max-tokens", str(o.tokens), *(["--model", o.model] if o.model else [])]
-    kinds = {}
-    for kind, prompt in prompts():
-        kinds.setdefault(kind, []).append(prompt)
-    asked = [prompt for few in kinds.values() for prompt in few[:2]]
+    asked = [prompt for _, prompt in prompts(of_each=2)]
     print(f"{'search':<12} {'tokens':>7} {'tok/s':>7}  {'against plain':<22} {'pages':>6} {'unshared':>9} {'saved':>7}")
     for method in o.method:
         name, _, args = method.partition(":")

@@ -12,6 +12,7 @@
 
 #include "engine/text/tokenizer_pre.h"
 #include "tests/support/jsonl.h"
+#include "tests/support/thorough.h"
 
 static void expect_words(
 	const struct pre_rule *rule, const char *text, size_t size, const int32_t *want, size_t n)
@@ -135,10 +136,10 @@ static void test_beyond_language(void **state)
 /* What looks at the rest of a text at each place is not done before the suite is ended. */
 static void test_long_texts(void **state)
 {
-	enum { SIZE = 1 << 18 };
+	const size_t size = is_thorough() ? 1 << 18 : 1 << 16;
 	static const char *const part[] = { " ", "a", "A", "1", "\n", "!", "'", "\xcc\x81", "A\xcc\x81",
 		" \n", "\xe4\xb8\xad", "\xff" };
-	char *text = malloc(SIZE + 8);
+	char *text = malloc(size + 8);
 
 	(void)state;
 	for (size_t i = 0; i < n_pre_rules; i++)
@@ -146,7 +147,7 @@ static void test_long_texts(void **state)
 			struct pre *pre = pre_compile(&pre_rules[i]);
 			struct pre_words w = { .pre = pre, .text = text };
 
-			while (w.size < SIZE) {
+			while (w.size < size) {
 				memcpy(text + w.size, part[k], strlen(part[k]));
 				w.size += strlen(part[k]);
 			}

@@ -14,6 +14,7 @@
 #include "simulate/replica.h"
 #include "simulate/simulate.h"
 #include "tests/support/invariants.h"
+#include "tests/support/thorough.h"
 
 static const struct cost by_step = { .ns = { [COST_step] = 1e9 }, .token_bytes = 1000 };
 static const struct cost by_rows = {
@@ -76,7 +77,9 @@ static void plain_ended(void *arg, const struct arrival *a, double now_s)
 static double mean_wait(double rate, int32_t outputs)
 {
 	struct simulation s = simulation(&by_step, 1, 1, 1);
-	struct plain p = { .n = 400000, .rate = rate, .outputs = outputs, .random = 5 };
+	struct plain p = {
+		.n = wants_all() ? 400000 : 100000, .rate = rate, .outputs = outputs, .random = 5
+	};
 	const struct fleet_source source = { &p, plain_when, plain_next, plain_ended };
 	const struct tally_options o = { 0 };
 	double wait;

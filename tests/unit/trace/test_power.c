@@ -6,11 +6,12 @@
 #include "tests/support/demo_events.h"
 #include "tests/support/power.h"
 #include "tests/support/recorded.h"
+#include "tests/support/thorough.h"
 #include "trace/recording.h"
 #include "trace/writer.h"
 #include "tui/app/player.h"
 
-enum { EVENTS_MAX = 20000, PER_COMMIT = 3, COMMITS_PER_SYNC = 4, AT_TURNS = 16, ANYWHERE = 120 };
+enum { EVENTS_MAX = 20000, PER_COMMIT = 3, COMMITS_PER_SYNC = 4 };
 
 static struct {
 	unsigned char *data[EVENTS_MAX];
@@ -138,6 +139,7 @@ static void try_cut(size_t at, uint64_t seed)
 static void test_power(void **state)
 {
 	const char *more = getenv("POWER_CUTS");
+	const size_t at_turns = is_thorough() ? 16 : 6, anywhere = is_thorough() ? 120 : 50;
 	int64_t times = 1 + (more ? atoll(more) : 0);
 	char command[100];
 	uint64_t random = 1;
@@ -156,11 +158,11 @@ static void test_power(void **state)
 	/* In order, because the disk is replayed: before and behind the first and the last turns and a
 	 * sample of those between, and anywhere. */
 	for (size_t i = 0; i <= n; i++) {
-		int64_t here = random_u64(&random) % n < ANYWHERE ? times : 0;
+		int64_t here = random_u64(&random) % n < anywhere ? times : 0;
 
 		if (power_is_turn(i)) {
 			turn++;
-			if (turn < AT_TURNS || turn + AT_TURNS > turns || random_u64(&random) % 8 == 0)
+			if (turn < at_turns || turn + at_turns > turns || random_u64(&random) % 8 == 0)
 				here += times;
 			for (int64_t k = 0; k < here; k++)
 				try_cut(i + 1, (uint64_t)k + 1000);
