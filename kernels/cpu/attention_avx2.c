@@ -85,8 +85,6 @@ static inline __m256 vec_code_sum(const struct k_code_factor *f, __m256i sum)
 		_mm256_set1_ps(f->step), _mm256_cvtepi32_ps(i), _mm256_set1_ps(f->middles));
 }
 
-#include "kernels/cpu/attention_mix.h"
-
 /* Queries and vectors of the tiles that registers hold. */
 #define TILES(DO, form)                                                                            \
 	DO(form, 1, 2)                                                                                 \
@@ -99,13 +97,6 @@ static inline __m256 vec_code_sum(const struct k_code_factor *f, __m256i sum)
 	DO(form, 4, 2)                                                                                 \
 	DO(form, 5, 2)                                                                                 \
 	DO(form, 6, 2)
-#define MIXES(form, bytes, doc) TILES(MIX, form)
-K_CACHES(MIXES)
-MIXES(q8, , )
-TILES(VALUES, 4)
-TILES(VALUES, 2)
-ALL_KEYS(4)
-ALL_KEYS(2)
 
 /* By format or bits, queries, and lanes / 16. */
 #define ROWS(fn, form)                                                                             \
@@ -115,12 +106,8 @@ ALL_KEYS(2)
 		[3] = { NULL, fn##_##form##_3_2, fn##_##form##_3_4 }, [4] = { NULL, fn##_##form##_4_2 },   \
 		[5] = { NULL, fn##_##form##_5_2 }, [6] = { NULL, fn##_##form##_6_2 },                      \
 	}
+#define ATTENTION k_avx2_attention
 static const int32_t mix_widths[7] = { 0, 64, 32, 32, 16, 16, 16 };
 
 #include "kernels/cpu/attention_body.h"
-
-void k_avx2_attention(struct k_op *op, int tid, int n_threads, void *scratch)
-{
-	attention(op, tid, n_threads, scratch);
-}
 #endif

@@ -74,8 +74,6 @@ static inline __m512 vec_code_sum(const struct k_code_factor *f, __m512i sum)
 		_mm512_set1_ps(f->step), _mm512_cvtepi32_ps(i), _mm512_set1_ps(f->middles));
 }
 
-#include "kernels/cpu/attention_mix.h"
-
 /* Queries and vectors of the tiles that registers hold. */
 #define TILES_OF(DO, form, nq) DO(form, nq, 1) DO(form, nq, 2) DO(form, nq, 4)
 #define TILES(DO, form)                                                                            \
@@ -85,13 +83,6 @@ static inline __m512 vec_code_sum(const struct k_code_factor *f, __m512i sum)
 	TILES_OF(DO, form, 4)                                                                          \
 	TILES_OF(DO, form, 5)                                                                          \
 	TILES_OF(DO, form, 6)
-#define MIXES(form, bytes, doc) TILES(MIX, form)
-K_CACHES(MIXES)
-MIXES(q8, , )
-TILES(VALUES, 4)
-TILES(VALUES, 2)
-ALL_KEYS(4)
-ALL_KEYS(2)
 
 /* By format or bits, queries, and lanes / 16. */
 #define ROW(fn, form, nq)                                                                          \
@@ -101,12 +92,8 @@ ALL_KEYS(2)
 		ROW(fn, form, 1), ROW(fn, form, 2), ROW(fn, form, 3), ROW(fn, form, 4), ROW(fn, form, 5),  \
 			ROW(fn, form, 6),                                                                      \
 	}
+#define ATTENTION k_avx512_attention
 static const int32_t mix_widths[7] = { 0, 64, 64, 64, 64, 64, 64 };
 
 #include "kernels/cpu/attention_body.h"
-
-void k_avx512_attention(struct k_op *op, int tid, int n_threads, void *scratch)
-{
-	attention(op, tid, n_threads, scratch);
-}
 #endif

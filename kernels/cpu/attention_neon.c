@@ -85,8 +85,6 @@ static inline float32x4_t vec_code_sum(const struct k_code_factor *f, int32x4_t 
 }
 
 #define MIX_UNROLL _Pragma("GCC unroll 16")
-#include "kernels/cpu/attention_mix.h"
-
 /* Queries and vectors of the tiles that registers hold. */
 #define TILES(DO, form)                                                                            \
 	DO(form, 1, 4)                                                                                 \
@@ -99,13 +97,6 @@ static inline float32x4_t vec_code_sum(const struct k_code_factor *f, int32x4_t 
 	DO(form, 4, 4)                                                                                 \
 	DO(form, 5, 4)                                                                                 \
 	DO(form, 6, 4)
-#define MIXES(form, bytes, doc) TILES(MIX, form)
-K_CACHES(MIXES)
-MIXES(q8, , )
-TILES(VALUES, 4)
-TILES(VALUES, 2)
-ALL_KEYS(4)
-ALL_KEYS(2)
 
 /* By format or bits, queries, and lanes / 16. */
 #define ROWS(fn, form)                                                                             \
@@ -115,13 +106,9 @@ ALL_KEYS(2)
 		[3] = { NULL, fn##_##form##_3_4, fn##_##form##_3_8 }, [4] = { NULL, fn##_##form##_4_4 },   \
 		[5] = { NULL, fn##_##form##_5_4 }, [6] = { NULL, fn##_##form##_6_4 },                      \
 	}
+#define ATTENTION k_neon_attention
 static const int32_t mix_widths[7] = { 0, 64, 32, 32, 16, 16, 16 };
 
 /* gcc 12 does not see that values which are part of the keys have no codes (load_lanes). */
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include "kernels/cpu/attention_body.h"
-
-void k_neon_attention(struct k_op *op, int tid, int n_threads, void *scratch)
-{
-	attention(op, tid, n_threads, scratch);
-}

@@ -208,7 +208,7 @@ static float largest_of(const float *x, int32_t n)
 	return k_float((uint32_t)v_max_epi32(most));
 }
 
-/* k_count_near_zero(), all thresholds at once. */
+/* The values below each share of the largest (op/sparse.h), all thresholds at once. */
 static void count_near_zero(const float *x, int32_t n, float largest, int32_t count[K_NEAR])
 {
 	__m256i below[K_NEAR] = { 0 };

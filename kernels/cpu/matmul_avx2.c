@@ -309,20 +309,5 @@ static bool runs_here(void)
 		   __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C); /* clang knows no "f16c" */
 }
 
-const struct k_isa k_isa_avx2 = {
-	.name = "avx2" K_ORDER_NAME,
-	.runs_here = runs_here,
-	.fn = { [K_OP_embed] = tiled_embed,
-		[K_OP_matmul] = tiled_matmul,
-		[K_OP_attention] = k_avx2_attention,
-		[K_OP_experts] = tiled_experts,
-		K_VEC8_OPS },
-	.together = k_together,
-	.packed_bytes = packed_bytes,
-	.pack_unit = LANES,
-	.keeps_pairs = true,
-	.pack = pack,
-	.multiply = k_avx2_multiply,
-	.fma = k_avx2_fma,
-};
+TILED_ISA(avx2, k_avx2_attention, k_avx2_multiply, k_avx2_fma)
 #endif

@@ -68,20 +68,5 @@ static bool runs_here(void)
 		   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
 }
 
-const struct k_isa k_isa_avx512 = {
-	.name = "avx512" K_ORDER_NAME,
-	.runs_here = runs_here,
-	.fn = { [K_OP_embed] = tiled_embed,
-		[K_OP_matmul] = tiled_matmul,
-		[K_OP_attention] = k_avx512_attention,
-		[K_OP_experts] = tiled_experts,
-		K_VEC8_OPS },
-	.together = k_together,
-	.packed_bytes = packed_bytes,
-	.pack_unit = LANES,
-	.keeps_pairs = true,
-	.pack = pack,
-	.multiply = k_avx512_multiply,
-	.fma = k_avx512_fma,
-};
+TILED_ISA(avx512, k_avx512_attention, k_avx512_multiply, k_avx512_fma)
 #endif

@@ -43,20 +43,5 @@ static bool runs_here(void)
 #endif
 }
 
-const struct k_isa k_isa_avxvnni = {
-	.name = "avxvnni" K_ORDER_NAME,
-	.runs_here = runs_here,
-	.fn = { [K_OP_embed] = tiled_embed,
-		[K_OP_matmul] = tiled_matmul,
-		[K_OP_attention] = k_avx2_attention,
-		[K_OP_experts] = tiled_experts,
-		K_VEC8_OPS },
-	.together = k_together,
-	.packed_bytes = packed_bytes,
-	.pack_unit = LANES,
-	.keeps_pairs = true,
-	.pack = pack,
-	.multiply = k_avxvnni_multiply,
-	.fma = k_avx2_fma,
-};
+TILED_ISA(avxvnni, k_avx2_attention, k_avxvnni_multiply, k_avx2_fma)
 #endif

@@ -447,3 +447,22 @@ static void tiled_experts(struct k_op *op, int tid, int n_threads, void *scratch
 {
 	k_each_expert(op, tid, n_threads, scratch, tiled_matmul);
 }
+
+/* An instruction set whose products are this file's: the rest of what it has of its own. */
+#define TILED_ISA(isa, attends, multiplies, multiplies_f32)                                        \
+	const struct k_isa k_isa_##isa = {                                                             \
+		.name = #isa K_ORDER_NAME,                                                                 \
+		.runs_here = runs_here,                                                                    \
+		.fn = { [K_OP_embed] = tiled_embed,                                                        \
+			[K_OP_matmul] = tiled_matmul,                                                          \
+			[K_OP_attention] = attends,                                                            \
+			[K_OP_experts] = tiled_experts,                                                        \
+			K_VEC8_OPS },                                                                          \
+		.together = k_together,                                                                    \
+		.packed_bytes = packed_bytes,                                                              \
+		.pack_unit = LANES,                                                                        \
+		.keeps_pairs = true,                                                                       \
+		.pack = pack,                                                                              \
+		.multiply = multiplies,                                                                    \
+		.fma = multiplies_f32,                                                                     \
+	};

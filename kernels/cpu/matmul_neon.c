@@ -184,19 +184,4 @@ static bool runs_here(void)
 	return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
 }
 
-const struct k_isa k_isa_neon = {
-	.name = "neon" K_ORDER_NAME,
-	.runs_here = runs_here,
-	.fn = { [K_OP_embed] = tiled_embed,
-		[K_OP_matmul] = tiled_matmul,
-		[K_OP_attention] = k_neon_attention,
-		[K_OP_experts] = tiled_experts,
-		K_VEC8_OPS },
-	.together = k_together,
-	.packed_bytes = packed_bytes,
-	.pack_unit = LANES,
-	.keeps_pairs = true,
-	.pack = pack,
-	.multiply = k_neon_multiply,
-	.fma = k_neon_fma,
-};
+TILED_ISA(neon, k_neon_attention, k_neon_multiply, k_neon_fma)

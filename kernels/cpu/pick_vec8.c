@@ -102,12 +102,12 @@ void k_vec8_pick(struct k_op *op, int tid, int n_threads, void *scratch)
 	struct k_best_room *s = scratch;
 	int64_t lo, hi;
 
-	if (k_pick_is_shared(a)) {
-		pick_together(op, tid, n_threads, scratch);
-		return;
-	}
 	if (a->kv->head_dim % K_PICK_LANES) {
 		k_ref_pick(op, tid, n_threads, scratch);
+		return;
+	}
+	if (k_pick_is_shared(a)) {
+		pick_together(op, tid, n_threads, scratch);
 		return;
 	}
 	k_split(k_pick_units(a), tid, n_threads, &lo, &hi);
