@@ -20,7 +20,7 @@
 #include "tui/term/term.h"
 #include "fold/timeline.h"
 #include "tui/app/tui.h"
-#include "tui/views/view.h"
+#include "tui/views/view_util.h"
 
 enum { FOCUS_PROMPT = -1, APP_FDS = 4, FRAME_NS = 33000000 };
 
@@ -146,7 +146,7 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 int app_why(struct app *a, const char *question, struct err *e);
 /* Moves the focus and the cursor to a token, whose words it gives; "": there is none. */
 struct watch_hit;
-void app_look_at(struct app *a, const struct watch_hit *hit, char *words, size_t cap);
+struct view_text app_look_at(struct app *a, const struct watch_hit *hit);
 void app_why_here(struct app *a); /* the question that fits the view in focus */
 
 /* app_info.c: the lossy settings in use as a title, "LOSSY window:512 ", or "". */

@@ -22,12 +22,11 @@ const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap)
 void app_context(const struct timeline *t, int64_t anew, struct app_status *s)
 {
 	const struct tl_request *r = timeline_chat(t);
-	char used[VIEW_NUM], all[VIEW_NUM];
 
 	if (r && t->session.ctx > 0 && !t->attached.on)
 		app_field(s, INK_TEXT, "ctx %s of %s",
-			view_count(used, r->id == anew ? 0 : r->n_prompt + r->n_tokens),
-			view_count(all, t->session.ctx));
+			view_count(r->id == anew ? 0 : r->n_prompt + r->n_tokens).text,
+			view_count(t->session.ctx).text);
 }
 
 static void say_text(FILE *out, const char *name, const char *text)
@@ -61,23 +60,22 @@ static void say_model(FILE *out, const struct timeline *t)
 static void say_counts(FILE *out, const struct timeline *t)
 {
 	int running = 0, waiting = 0;
-	char n[VIEW_NUM], m[VIEW_NUM];
 
 	for (int32_t i = 0; i < t->n_requests; i++) {
 		running += t->request[i].state == TL_RUNNING;
 		waiting += t->request[i].state == TL_WAITING || t->request[i].state == TL_PREEMPTED;
 	}
-	fprintf(out, "%-16s%s\n", "step", view_count(n, t->last_step));
+	fprintf(out, "%-16s%s\n", "step", view_count(t->last_step).text);
 	fprintf(out, "%-16s%d run, %d wait\n", "requests", running, waiting);
-	fprintf(out, "%-16s%s drawn\n", "tokens", view_count(n, t->n_tokens));
+	fprintf(out, "%-16s%s drawn\n", "tokens", view_count(t->n_tokens).text);
 	if (t->attached.on) /* the rest was not told */
 		return;
 	fprintf(out, "%-16s%s of %s prompt tokens from the cache, %s pages evicted\n", "prefix cache",
-		view_count(n, t->n_hit_tokens), view_count(m, t->n_prompt_tokens),
-		view_count((char[VIEW_NUM]){ 0 }, t->n_evicted));
+		view_count(t->n_hit_tokens).text, view_count(t->n_prompt_tokens).text,
+		view_count(t->n_evicted).text);
 	fprintf(out, "%-16s%s guessed, %s accepted, %s rejected\n", "drafts",
-		view_count(n, t->n_drafted), view_count(m, t->n_accepted),
-		view_count((char[VIEW_NUM]){ 0 }, t->n_rejected));
+		view_count(t->n_drafted).text, view_count(t->n_accepted).text,
+		view_count(t->n_rejected).text);
 }
 
 static void say_settings(FILE *out, const struct timeline *t)

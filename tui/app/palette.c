@@ -376,7 +376,6 @@ static void draw_foot(const struct palette *p, const struct pen *pen)
 {
 	struct pen in = pen_sub(pen, (struct rect){ 1, pen->r.h - FOOT, pen->r.w - 2, FOOT });
 
-	in.ink = INK_RULE;
 	pen_hline(&in, 0, 0, in.r.w);
 	in.ink = INK_TEXT;
 	if (p->n_rows)

@@ -213,7 +213,7 @@ static int picture_write(struct app *a, const struct picture *p, FILE *out, stru
 static int go(struct offscreen *o, const char *path, const char *at, struct err *e)
 {
 	struct watch_hit hit = { 0 };
-	char words[VIEW_TOKEN + 60];
+
 	const bool end = !strcmp(at, "end");
 	int found = 1;
 
@@ -230,7 +230,7 @@ static int go(struct offscreen *o, const char *path, const char *at, struct err 
 	if (hit.step > player_at(o->player))
 		return err_set(e, ERR_USAGE, "step %lld: the recording has %lld", (long long)hit.step,
 			(long long)player_at(o->player));
-	app_look_at(&o->app, &hit, words, sizeof words);
+	app_look_at(&o->app, &hit);
 	return 0;
 }
 

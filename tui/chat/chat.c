@@ -333,15 +333,14 @@ static void stop(struct app *a)
 /* Where what is said next goes on, unless that is the only answer. */
 static const char *empty_words(struct app *a)
 {
-	static char words[80];
+	static struct view_text words;
 	struct chat *c = a->mode_data;
 	int64_t from = c->live.ready && !c->model ? chat_goes_on_from(a) : 0;
 
 	if (a->past)
 		return "an earlier step: F5 answers anew from here; what you say follows it";
-	if (from)
-		snprintf(words, sizeof words, "goes on from %s · /tree chooses", view_label(from).text);
-	return from ? words : NULL;
+	words = view_form("goes on from %s · /tree chooses", view_label(from).text);
+	return from ? words.text : NULL;
 }
 
 /* --- all of it --- */

@@ -12,6 +12,7 @@
 #include "tui/chat/chat_lesson.h"
 #include "tui/app/player.h"
 #include "tui/app/script.h"
+#include "tui/views/view_util.h"
 
 enum { CHAT_LEFT = 64 };
 
@@ -20,7 +21,7 @@ struct chat_ahead {
 	int64_t request;
 	int32_t size, room;
 	bool drops;
-	char text[128];
+	struct view_text words;
 };
 
 struct chat {
@@ -79,9 +80,8 @@ int chat_copy(struct app *a, const char *what, struct err *e);
 /* chat_ahead.c: what the end of the context will do. */
 int chat_refuses(void *arg, const struct setting *s, const char *value, struct err *e);
 void chat_look_ahead(struct app *a);
-/* "2 turns left out (310 tokens), 1,204 computed again"; returns buf. */
-const char *chat_trim_words(
-	const struct app *a, const struct conversation_prompt *p, char *buf, size_t cap);
+/* "2 turns left out (310 tokens), 1,204 computed again". */
+struct view_text chat_trim_words(const struct app *a, const struct conversation_prompt *p);
 
 /* chat_edit.c: /edit [TURN], /file PATH. */
 int chat_edit(struct app *a, const char *turn, struct err *e);

@@ -62,11 +62,8 @@ static void follow_newest(struct app *a)
 
 static void say_trimmed(struct app *a, const struct conversation_prompt *p)
 {
-	char words[120];
-
 	if (p->trimmed_turns)
-		app_say(
-			a, SAY_INFO, "the context was full: %s", chat_trim_words(a, p, words, sizeof words));
+		app_say(a, SAY_INFO, "the context was full: %s", chat_trim_words(a, p).text);
 }
 
 /* n answers to one prompt. parent: of forks, the answer that they stand beside; or 0. */

@@ -12,35 +12,24 @@ enum {
 	OPENING = 256 /* tokens of a template for an empty turn, at most: before that it is not asked */
 };
 
-const char *chat_trim_words(
-	const struct app *a, const struct conversation_prompt *p, char *buf, size_t cap)
+struct view_text chat_trim_words(const struct app *a, const struct conversation_prompt *p)
 {
-	const int64_t page = view_page_size(&a->timeline);
-	char tokens[VIEW_NUM], again[VIEW_NUM];
-
-	snprintf(buf, cap, "%d turn%s left out (%s tokens), %s computed again", p->trimmed_turns,
-		p->trimmed_turns == 1 ? "" : "s", view_count(tokens, p->trimmed_tokens),
-		view_count(again, p->moved + p->same % page));
-	return buf;
+	return view_form("%d turn%s left out (%s tokens), %s computed again", p->trimmed_turns,
+		p->trimmed_turns == 1 ? "" : "s", view_count(p->trimmed_tokens).text,
+		view_count(p->moved + p->same % view_page_size(&a->timeline)).text);
 }
 
-static void write_ahead(
-	const struct app *a, const struct conversation_prompt *p, int32_t left, char *buf, size_t cap)
+static struct view_text ahead_words(
+	const struct app *a, const struct conversation_prompt *p, int32_t left)
 {
 	const bool drops = answer_drops(&((struct chat *)a->mode_data)->settings);
-	char words[120], n[VIEW_NUM];
 
-	if (left > 0 && drops)
-		snprintf(buf, cap, "%s token%s left, then the oldest turns go", view_count(n, left),
-			left == 1 ? " is" : "s are");
-	else if (left > 0)
-		snprintf(buf, cap, "%s token%s left; /overflow drop makes room", view_count(n, left),
-			left == 1 ? " is" : "s are");
-	else if (drops)
-		snprintf(buf, cap, "next: at least %s", chat_trim_words(a, p, words, sizeof words));
-	else
-		snprintf(
-			buf, cap, "the context is full: /overflow drop leaves out old turns, /new begins anew");
+	if (left > 0)
+		return view_form("%s token%s left%s", view_count(left).text, left == 1 ? " is" : "s are",
+			drops ? ", then the oldest turns go" : "; /overflow drop makes room");
+	return drops ? view_form("next: at least %s", chat_trim_words(a, p).text)
+				 : view_form("the context is full: /overflow drop leaves out old turns, /new "
+							 "begins anew");
 }
 
 /* How far sequences go is chosen when the model is opened; and a template that knows nothing of
@@ -71,16 +60,12 @@ static int32_t reach_of(const struct app *a)
 	return spec && !visible_parse(&v, spec, &ignored) ? visible_reach(&v) : 0;
 }
 
-static void write_reach(int32_t size, int32_t reach, char *buf, size_t cap)
+static struct view_text reach_words(int32_t size, int32_t reach)
 {
-	char n[VIEW_NUM], of[VIEW_NUM];
-
-	if (size <= reach)
-		snprintf(buf, cap, "in %s tokens the oldest keys and values are given up",
-			view_count(n, reach - size));
-	else
-		snprintf(buf, cap, "%s of %s tokens are seen: the first and the newest",
-			view_count(n, reach), view_count(of, size));
+	return size <= reach ? view_form("in %s tokens the oldest keys and values are given up",
+							   view_count(reach - size).text)
+						 : view_form("%s of %s tokens are seen: the first and the newest",
+							   view_count(reach).text, view_count(size).text);
 }
 
 /* Once for each state of the conversation: it is rendered for that. */
@@ -103,9 +88,9 @@ void chat_look_ahead(struct app *a)
 	if (now.size > 0 && now.size + room + ctx / NEAR + OPENING > ctx &&
 		!conversation_ahead(c->live.conversation, room, now.drops, &p, &left, &ignored) &&
 		left < ctx / NEAR)
-		write_ahead(a, &p, left, now.text, sizeof now.text);
+		now.words = ahead_words(a, &p, left);
 	else if (now.size > 0 && reach > 0 && now.size > reach - reach / NEAR)
-		write_reach(now.size, reach, now.text, sizeof now.text);
+		now.words = reach_words(now.size, reach);
 	c->ahead = now;
-	c->waiting.ahead = c->ahead.text;
+	c->waiting.ahead = c->ahead.words.text;
 }

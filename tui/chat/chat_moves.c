@@ -210,38 +210,31 @@ int64_t chat_stands_at(struct app *a)
 /* --- going --- */
 
 /* ", with ' dog' there" */
-static void forced_words(char *out, size_t cap, const struct timeline *t, const struct move *m)
+static struct view_text forced_words(const struct timeline *t, const struct move *m)
 {
-	char word[VIEW_TOKEN];
-
-	*out = '\0';
-	if (m->forced >= 0)
-		snprintf(out, cap, ", with %s there", view_quote(word, t, m->forced));
+	return m->forced >= 0 ? view_form(", with %s there", view_quote(t, m->forced).text)
+						  : (struct view_text){ "" };
 }
 
 static void say_in_place(
 	struct app *a, const struct move *m, const struct tl_request *r, bool goes_on)
 {
 	const struct ev_rewind *w = &r->rewind;
-	char forced[VIEW_TOKEN + 32];
 
-	forced_words(forced, sizeof forced, &a->timeline, m);
 	app_say(a, SAY_INFO,
 		"request %s went back to position %" PRId64 "%s: %" PRId64 " token%s and %" PRId64
 		" page%s let go of, %" PRId64 " row%s to compute%s",
-		view_label(r->id).text, w->kept, forced, w->had - w->kept, w->had - w->kept == 1 ? "" : "s",
-		w->pages, w->pages == 1 ? "" : "s", w->recompute, w->recompute == 1 ? "" : "s",
-		goes_on ? "" : " · F5 goes on, /undo returns");
+		view_label(r->id).text, w->kept, forced_words(&a->timeline, m).text, w->had - w->kept,
+		w->had - w->kept == 1 ? "" : "s", w->pages, w->pages == 1 ? "" : "s", w->recompute,
+		w->recompute == 1 ? "" : "s", goes_on ? "" : " · F5 goes on, /undo returns");
 }
 
 static void say_fork(struct app *a, const struct move *m, const char *changed, bool goes_on)
 {
-	char forced[VIEW_TOKEN + 32];
-
-	forced_words(forced, sizeof forced, &a->timeline, m);
 	app_say(a, SAY_INFO, "request %s goes on from position %d of %s%s%s%s%s",
-		view_label(m->made).text, m->branch.pos, view_label(m->branch.request).text, forced,
-		*changed ? ", changed: " : "", changed, goes_on ? "" : " · F5 goes on, /undo returns");
+		view_label(m->made).text, m->branch.pos, view_label(m->branch.request).text,
+		forced_words(&a->timeline, m).text, *changed ? ", changed: " : "", changed,
+		goes_on ? "" : " · F5 goes on, /undo returns");
 }
 
 static void say_move(struct app *a, const struct move *m, bool goes_on)

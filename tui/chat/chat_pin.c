@@ -100,7 +100,6 @@ static void pin_asked(void *app, void *arg)
 	struct pinning *p = arg;
 	struct app *a = app;
 	const struct tl_request *r;
-	char tokens[VIEW_NUM], bytes[VIEW_NUM], ttl[VIEW_NUM];
 
 	free(p->ids.id);
 	if (!a)
@@ -114,8 +113,8 @@ static void pin_asked(void *app, void *arg)
 		app_say(a, SAY_ERROR, "/pin %s: %s", p->name, r->finish_why ? r->finish_why : "refused");
 	else
 		app_say(a, SAY_INFO, "pin %" PRId64 ": %s tokens in %d pages, %s, for %s; /view prefix",
-			p->made.pin, view_count(tokens, p->made.tokens), p->made.pages,
-			view_bytes(bytes, (double)p->made.bytes), view_ns(ttl, (double)p->ttl_ns));
+			p->made.pin, view_count(p->made.tokens).text, p->made.pages,
+			view_bytes((double)p->made.bytes).text, view_ns((double)p->ttl_ns).text);
 }
 
 /* The last word is a time to live, if it is one. */
@@ -161,14 +160,14 @@ static int pin_text(struct app *a, const char *arg, struct err *e)
 static void list_pin(FILE *out, const struct timeline *t, const struct tl_pin *p)
 {
 	const struct tl_request *r = timeline_request(t, p->pin);
-	char tokens[VIEW_NUM], pages[VIEW_NUM], bytes[VIEW_NUM], given[VIEW_NUM], left[VIEW_NUM] = "";
+	const bool ends = p->ttl_ns != EV_NULL_I;
 
-	if (p->ttl_ns != EV_NULL_I)
-		view_ns(left, fmax(0, (double)(p->t_ns + p->ttl_ns - t->last_t_ns)));
 	fprintf(out, "%4" PRId64 " %-3s %7s tokens  +%s pages, %s  %s%s  gave %s  %s\n", p->pin,
-		view_label(p->pin).text, view_count(tokens, p->tokens), view_count(pages, p->pages),
-		view_bytes(bytes, (double)p->bytes), *left ? left : "until it is removed",
-		*left ? " left" : "", view_count(given, p->given), r && r->text ? r->text : "");
+		view_label(p->pin).text, view_count(p->tokens).text, view_count(p->pages).text,
+		view_bytes((double)p->bytes).text,
+		ends ? view_ns(fmax(0, (double)(p->t_ns + p->ttl_ns - t->last_t_ns))).text
+			 : "until it is removed",
+		ends ? " left" : "", view_count(p->given).text, r && r->text ? r->text : "");
 }
 
 static void list_pins(struct app *a)

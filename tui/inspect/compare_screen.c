@@ -132,7 +132,6 @@ static int draw_texts(struct compare_screen *s, struct canvas *c, int rows, stru
 		draw_title(&s->c->side[side], side, &title);
 		rc = draw_side(s, side, a[side], first_difference(a[0], a[1]), &text, e);
 	}
-	all.ink = INK_RULE;
 	pen_hline(&all, 0, 3, all.r.w);
 	return rc;
 }
@@ -141,7 +140,6 @@ static void draw_table(const struct compare_screen *s, struct pen *p)
 {
 	static const char *const heads[] = { "A", "B", "B / A" };
 
-	p->ink = INK_RULE;
 	pen_hline(p, 0, 0, p->r.w);
 	for (int k = 0; k < 3; k++) {
 		p->ink = INK_BRIGHT;

@@ -191,7 +191,6 @@ static void draw_cause(struct diff_screen *s, struct canvas *c)
 	char text[400];
 	int x;
 
-	p.ink = INK_RULE;
 	pen_hline(&p, 0, 0, c->w);
 	diff_describe(s->d, pair, text, sizeof text);
 	p.ink = INK_BRIGHT;

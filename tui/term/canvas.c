@@ -247,8 +247,11 @@ int pen_clip(struct pen *p, int x, int y, int w, const char *text, long size)
 
 void pen_hline(struct pen *p, int x, int y, int w)
 {
+	struct pen in = *p;
+
+	in.ink = INK_RULE;
 	for (int i = 0; i < w; i++)
-		pen_text(p, x + i, y, glyph(p->c, GLYPH_HRULE), -1);
+		pen_text(&in, x + i, y, glyph(p->c, GLYPH_HRULE), -1);
 }
 
 /* Rounds a part to n steps; anything above 0 is at least one step, so that it is visible. */
@@ -302,9 +305,7 @@ void pen_head(struct pen *p, const char *title, const char *figure)
 		draw_text(&in, right, 0, p->r.w, figure, n);
 		right--;
 	}
-	in.ink = INK_RULE;
-	if (right - used > 0)
-		pen_hline(&in, used, 0, right - used);
+	pen_hline(&in, used, 0, right - used);
 }
 
 void pen_fill(struct pen *p, struct rect r)

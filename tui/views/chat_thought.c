@@ -37,29 +37,25 @@ static int64_t time_of(const struct tl_request *r, int32_t tokens)
 }
 
 /* tokens: of the thought; whole: it has ended. */
-static void tell(
-	const struct tl_request *r, int32_t open, int32_t tokens, bool whole, char *words, size_t cap)
+static struct view_text tell(const struct tl_request *r, int32_t open, int32_t tokens, bool whole)
 {
-	const int32_t given = r->n_prompt - open, all = given + r->n_tokens;
-	const int64_t spent = time_of(r, tokens - given), of = time_of(r, r->n_tokens);
-	char n[VIEW_NUM], n_all[VIEW_NUM], s[VIEW_NUM], s_all[VIEW_NUM];
+	const int32_t given = r->n_prompt - open;
+	const int64_t spent = time_of(r, tokens - given);
 
-	view_count(n, tokens);
-	view_count(n_all, all);
-	view_ns(s, (double)spent);
-	view_ns(s_all, (double)of);
-	if (whole && spent > 0)
-		snprintf(words, cap, "thought: %s of %s tokens, %s of %s (/thoughts)", n, n_all, s, s_all);
-	else if (whole)
-		snprintf(words, cap, "thought: %s of %s tokens (/thoughts)", n, n_all);
-	else
-		snprintf(words, cap, "%s: %s tokens%s%s (/thoughts)",
-			r->finished ? "a thought without end" : "thinking", n, spent > 0 ? ", " : "",
-			spent > 0 ? s : "");
+	if (whole)
+		return view_form("thought: %s of %s tokens%s (/thoughts)", view_count(tokens).text,
+			view_count(given + r->n_tokens).text,
+			spent > 0 ? view_form(", %s of %s", view_ns((double)spent).text,
+							view_ns((double)time_of(r, r->n_tokens)).text)
+							.text
+					  : "");
+	return view_form("%s: %s tokens%s%s (/thoughts)",
+		r->finished ? "a thought without end" : "thinking", view_count(tokens).text,
+		spent > 0 ? ", " : "", spent > 0 ? view_ns((double)spent).text : "");
 }
 
 void thought_fold(struct wrap *w, const struct timeline *t, const struct tl_request *r,
-	int32_t open, char *words, size_t cap)
+	int32_t open, struct view_text *words)
 {
 	char prompt[PARTS_TAIL];
 	const size_t n = prompt_tail(t, r, open, prompt);
@@ -75,7 +71,7 @@ void thought_fold(struct wrap *w, const struct timeline *t, const struct tl_requ
 		end = (size_t)(close - w->text) + strlen(h->close);
 	tokens = w->owner[end - 1] <= WRAP_GIVEN ? WRAP_GIVEN - w->owner[end - 1] - open + 1
 											 : r->n_prompt - open + w->owner[end - 1] + 1;
-	tell(r, open, tokens, close, words, cap);
+	*words = tell(r, open, tokens, close);
 	while (end < w->size && strchr(" \n", w->text[end]))
 		end++;
 	wrap_drop(w, end);

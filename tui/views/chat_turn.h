@@ -4,7 +4,7 @@
 #define CUTAWAY_TUI_CHAT_TURN_H
 
 #include "tui/views/chat_wrap.h"
-#include "tui/views/view.h"
+#include "tui/views/view_util.h"
 
 enum { TURN_LABEL_W = 4, TURNS_WAITING = 3 /* shown, the newest */ };
 
@@ -16,10 +16,10 @@ struct turn {
 	struct view_state *state;      /* where a click on a token goes */
 	const struct tl_token *marked; /* under the cursor, or NULL */
 	struct wrap asked, answer;
-	char trimmed[96], files[128], abandoned[128], after[200];
-	char thought[128]; /* in its place */
-	size_t n_who;      /* bytes of `asked` that say which client asks, with its colon */
-	int32_t n_lines;   /* including the blank line before it */
+	struct view_text trimmed, files, abandoned, after;
+	struct view_text thought; /* in its place */
+	size_t n_who;             /* bytes of `asked` that say which client asks, with its colon */
+	int32_t n_lines;          /* including the blank line before it */
 	bool same_question, waits, paused, plain /* no tint */;
 	bool left;        /* out of the context */
 	const char *rule; /* words of a line across the window above it, or NULL */

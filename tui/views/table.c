@@ -72,6 +72,13 @@ void table_heads(const struct table *t)
 			put(t, i, INK_DIM, false, t->column[i].head);
 }
 
+void table_bar(const struct table *t, int column, enum ink ink, double part)
+{
+	struct pen p = table_cell(t, column);
+
+	view_bar(&p, 0, 0, p.r.w, ink, part);
+}
+
 int table_first(int64_t *first, int n, int fit)
 {
 	*first = *first > n - fit ? n - fit : *first;

@@ -102,8 +102,6 @@ static double height(const struct tl_batch *m)
 static void draw_chart(struct pen *p, const struct timeline *t, const struct slots *s, int y0)
 {
 	int columns = p->r.w - view_requests_indent(t);
-	struct pen in = *p;
-
 	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
 		 i++, x++)
 		for (int32_t b = 0; b < t->step[i].n_batch; b++) {
@@ -112,16 +110,13 @@ static void draw_chart(struct pen *p, const struct timeline *t, const struct slo
 
 			if (row < 0)
 				continue;
-			in.ink = (uint8_t)view_ink(m->request);
-			pen_spark(&in, x, y0 + row, height(m));
+			view_spark(p, x, y0 + row, view_ink(m->request), height(m));
 		}
-	for (int row = 0; row < s->n; row++) {
-		bool runs = slot_runs(t, s->request[row]);
-
-		in.ink = runs ? (uint8_t)view_ink(s->request[row]) : INK_DIM;
-		in.attr = runs ? ATTR_BOLD : 0;
-		pen_printf(&in, 0, y0 + row, "%s", view_label(s->request[row]).text);
-	}
+	for (int row = 0; row < s->n; row++)
+		if (slot_runs(t, s->request[row]))
+			view_put_label(p, 0, y0 + row, s->request[row]);
+		else
+			view_put(p, 0, y0 + row, INK_DIM, "%s", view_label(s->request[row]).text);
 }
 
 static int draw_queue(struct pen *p, const struct timeline *t, int y)
@@ -146,30 +141,28 @@ static int draw_queue(struct pen *p, const struct timeline *t, int y)
 static void draw_line(struct pen *p, const struct timeline *t, const struct tl_request *r, int y)
 {
 	const struct tl_latencies l = timeline_latencies(t, r);
-	char speed[VIEW_NUM], wait[VIEW_NUM], buf[VIEW_NUM], itl[VIEW_NUM];
 
 	view_put_label(p, 0, y, r->id);
 	view_put(p, view_requests_indent(t), y, INK_DIM,
-		"%s · %d tokens · %s · queue time %s · ITL p99 %s", view_requests_state(t, r, buf),
-		r->n_tokens, view_tokens_s(speed, timeline_rate(t, r->id)), view_ns(wait, l.queue),
-		view_ns(itl, l.itl_p99));
+		"%s · %d tokens · %s · queue time %s · ITL p99 %s", view_requests_state(t, r).text,
+		r->n_tokens, view_tokens_s(timeline_rate(t, r->id)).text, view_ns(l.queue).text,
+		view_ns(l.itl_p99).text);
 }
 
 static void draw_head(struct pen *p, const struct timeline *t, const struct slots *s, int columns)
 {
 	const char *policy = timeline_setting(t, "policy");
-	char figure[128], fewer[32] = "", by[32] = "";
 	int steps = t->n_steps < columns ? t->n_steps : columns, shown = 0;
 
 	for (int i = 0; i < s->n; i++)
 		shown += slot_runs(t, s->request[i]);
-	if (shown < s->n_running)
-		snprintf(fewer, sizeof fewer, ", %d shown", shown);
-	if (policy)
-		snprintf(by, sizeof by, " · %s", policy);
-	snprintf(figure, sizeof figure, "%d of %" PRId64 " slots%s%s · last %d steps", s->n_running,
-		t->session.slots > 0 ? t->session.slots : s->n_running, fewer, by, steps > 0 ? steps : 0);
-	pen_head(p, "batch", t->n_requests ? figure : NULL);
+	if (!t->n_requests)
+		pen_head(p, "batch", NULL);
+	else
+		view_head(p, "batch", "%d of %" PRId64 " slots%s%s%s · last %d steps", s->n_running,
+			t->session.slots > 0 ? t->session.slots : s->n_running,
+			shown < s->n_running ? view_form(", %d shown", shown).text : "", policy ? " · " : "",
+			policy ? policy : "", steps > 0 ? steps : 0);
 }
 
 /* Of another server: its slots in place of what each step had. */

@@ -5,8 +5,8 @@
 #include "fold/formulas_sheet.h"
 #include "tui/views/view_util.h"
 
-/* buf: [VIEW_NUM]; what is absent is "–". */
-const char *view_formula_number(char *buf, enum formula_unit unit, double value);
+/* What is absent is "–". */
+struct view_text view_formula_number(enum formula_unit unit, double value);
 /* What the letters in the formulas stand for. */
 extern const char view_formula_letters[];
 

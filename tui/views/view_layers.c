@@ -69,8 +69,7 @@ static void put_bar(struct pen *p, const struct tl_changed *c, double most)
 {
 	const double w = most > 0 ? p->r.w / most : 0;
 
-	p->ink = INK_BAR;
-	view_bar(p, 0, 0, p->r.w, most > 0 ? sqrt(c->e.error) / most : 0);
+	view_bar(p, 0, 0, p->r.w, INK_BAR, most > 0 ? sqrt(c->e.error) / most : 0);
 	if (!isnan(c->e.nearest))
 		view_put(p, (int)fmin(sqrt(c->e.nearest) * w, p->r.w - 1), 0, INK_REJECTED, "|");
 }
@@ -80,7 +79,6 @@ static void put_cell(
 {
 	const double v = value_of(c, column);
 	struct pen bar;
-	char buf[VIEW_NUM];
 
 	if (isnan(v))
 		return;
@@ -88,8 +86,8 @@ static void put_cell(
 	case LAYER: table_put(t, i, INK_DIM, "%.0f", v); break;
 	case RATIO: table_put(t, i, v < 1 ? INK_ACCEPTED : INK_REJECTED, "%.2f", v); break;
 	case APART: table_put(t, i, INK_TEXT, "%.0f", v); break;
-	case GONE: table_put(t, i, INK_TEXT, "%s", view_percent(buf, v)); break;
-	case TIME: table_put(t, i, INK_DIM, "%s", view_ns(buf, v)); break;
+	case GONE: table_put(t, i, INK_TEXT, "%s", view_percent(v).text); break;
+	case TIME: table_put(t, i, INK_DIM, "%s", view_ns(v).text); break;
 	case WRITTEN: table_put(t, i, INK_BRIGHT, "%.1f %%", 100 * sqrt(v)); break;
 	case NEAREST:
 	case WEIGHTS: table_put(t, i, INK_TEXT, "%.1f %%", 100 * sqrt(v)); break;
@@ -125,7 +123,6 @@ static void put_rows(struct pen *p, const struct timeline *t, struct view_state 
 static void put_sums(struct pen *p, const struct timeline *t)
 {
 	double nearest = 0, error = 0, ns = 0;
-	char buf[VIEW_NUM];
 	int x;
 
 	for (int32_t i = 0; i < t->n_changed; i++) {
@@ -137,7 +134,7 @@ static void put_sums(struct pen *p, const struct timeline *t)
 	x += view_put(p, x, p->r.h - 1, INK_BRIGHT, "%.1f %%", 100 * sqrt(error));
 	if (!isnan(nearest))
 		x += view_put(p, x, p->r.h - 1, INK_DIM, ", %.1f %% to the nearest", 100 * sqrt(nearest));
-	view_put(p, x, p->r.h - 1, INK_DIM, " \xc2\xb7 %s", view_ns(buf, ns));
+	view_put(p, x, p->r.h - 1, INK_DIM, " \xc2\xb7 %s", view_ns(ns).text);
 }
 
 static void layers_draw(struct pen *p, const struct timeline *t, struct view_state *s)

@@ -190,24 +190,20 @@ static void tree_make(
 }
 
 /* Why the match ended, in words. */
-static void reason_words(char *out, size_t cap, const struct timeline *t, const struct ev_lookup *l)
+static struct view_text reason_words(const struct timeline *t, const struct ev_lookup *l)
 {
-	char quote[VIEW_TOKEN], a[VIEW_NUM], b[VIEW_NUM];
-
 	switch (l->reason) {
 	case EV_PREFIX_hit:
-		snprintf(out, cap, "hit %s of %s", view_count(a, l->hit), view_count(b, l->asked));
-		break;
+		return view_form("hit %s of %s", view_count(l->hit).text, view_count(l->asked).text);
 	case EV_PREFIX_diverged:
-		snprintf(out, cap, "miss at %s: %s", view_count(a, l->diverge_pos),
-			l->got == EV_NULL_I ? "?" : view_quote(quote, t, (int32_t)l->got));
-		break;
-	case EV_PREFIX_evicted: snprintf(out, cap, "evicted from %s on", view_count(a, l->hit)); break;
-	case EV_PREFIX_pruned: snprintf(out, cap, "no state after %s", view_count(a, l->hit)); break;
-	case EV_PREFIX_tail: snprintf(out, cap, "new from %s on", view_count(a, l->hit)); break;
-	case EV_PREFIX_empty: snprintf(out, cap, "no match"); break;
-	case EV_PREFIX_off: snprintf(out, cap, "cache off"); break;
-	default: *out = '\0';
+		return view_form("miss at %s: %s", view_count(l->diverge_pos).text,
+			l->got == EV_NULL_I ? "?" : view_quote(t, (int32_t)l->got).text);
+	case EV_PREFIX_evicted: return view_form("evicted from %s on", view_count(l->hit).text);
+	case EV_PREFIX_pruned: return view_form("no state after %s", view_count(l->hit).text);
+	case EV_PREFIX_tail: return view_form("new from %s on", view_count(l->hit).text);
+	case EV_PREFIX_empty: return view_form("no match");
+	case EV_PREFIX_off: return view_form("cache off");
+	default: return (struct view_text){ "" };
 	}
 }
 
@@ -268,9 +264,7 @@ static int put_beginning(
 
 static int put_pages(struct pen *p, int x, int y, int64_t pages)
 {
-	char n[VIEW_NUM];
-
-	return view_put(p, x, y, INK_DIM, "%s page%s", view_count(n, pages), pages == 1 ? "" : "s");
+	return view_put(p, x, y, INK_DIM, "%s page%s", view_count(pages).text, pages == 1 ? "" : "s");
 }
 
 static void draw_shared(struct pen *p, int y, const struct timeline *t, const struct line *line)
@@ -291,19 +285,15 @@ static void draw_leaf(struct pen *p, int y, const struct timeline *t, const stru
 	const struct tl_request *r = line->r[0];
 	int reason_x = p->r.w < 44 ? p->r.w * 5 / 9 : p->r.w * REASON_X / 50;
 	int x = draw_branch(p, y, line), end = reason_x - PAGES_W - 2;
-	struct pen in = *p;
-	char words[VIEW_TOKEN + 48], asks[VIEW_ASKS];
+	char asks[VIEW_ASKS];
 
 	x += view_put_label(p, x, y, r->id) + 1;
-	in.ink = is_live(r) ? (uint8_t)view_ink(r->id) : INK_DIM;
-	pen_clip(&in, x, y, end - x - (line->pages > 99), view_asks(r, asks, sizeof asks), -1);
+	view_clip(p, x, y, end - x - (line->pages > 99), is_live(r) ? view_ink(r->id) : INK_DIM,
+		view_asks(r, asks, sizeof asks));
 	view_put_right(p, end + 3, y, INK_DIM, "%lld", (long long)line->pages);
 	view_put(p, end + 4, y, INK_DIM, line->pages == 1 ? "page" : "pages");
-	in.ink = INK_DIM;
-	snprintf(words, sizeof words, "waits");
-	if (r->looked_up)
-		reason_words(words, sizeof words, t, &r->lookup);
-	pen_clip(&in, reason_x, y, p->r.w - reason_x, words, -1);
+	view_put(
+		p, reason_x, y, INK_DIM, "%s", r->looked_up ? reason_words(t, &r->lookup).text : "waits");
 }
 
 static void draw_tree(struct pen *p, const struct timeline *t, const struct view_state *s)
@@ -323,21 +313,18 @@ static void draw_tree(struct pen *p, const struct timeline *t, const struct view
 /* One line for small screens: the newest lookup, in words. */
 static void draw_newest(struct pen *p, int y, const struct timeline *t, const struct tl_request *r)
 {
-	char words[VIEW_TOKEN + 48];
 
-	reason_words(words, sizeof words, t, &r->lookup);
-	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%s", words);
+	view_put(
+		p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%s", reason_words(t, &r->lookup).text);
 }
 
 static void draw_rate(struct pen *p, int y, const struct timeline *t)
 {
-	char hit[VIEW_NUM], all[VIEW_NUM], part[VIEW_NUM];
-
 	if (!t->n_prompt_tokens)
 		return;
 	view_put(p, 0, y, INK_TEXT, "in this session %s of %s prompt tokens were found: %s",
-		view_count(hit, t->n_hit_tokens), view_count(all, t->n_prompt_tokens),
-		view_percent(part, (double)t->n_hit_tokens / (double)t->n_prompt_tokens));
+		view_count(t->n_hit_tokens).text, view_count(t->n_prompt_tokens).text,
+		view_percent((double)t->n_hit_tokens / (double)t->n_prompt_tokens).text);
 }
 
 static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -353,10 +340,25 @@ static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_sta
 	view_put_lookups(&table, t, s);
 }
 
+/* What became of the request in focus. */
+static struct view_text figure_of(const struct tl_request *r)
+{
+	if (r && r->looked_up)
+		return view_form("hit %s of %s tokens%s", view_count(r->lookup.hit).text,
+			view_count(r->lookup.asked).text,
+			r->lookup.pinned > 0
+				? view_form(" · %s of them pinned", view_count(r->lookup.pinned).text).text
+				: "");
+	return view_form(!r || r->state != TL_FINISHED ? "waits to be looked up"
+					 : r->n_tokens && r->token[0].source == EV_SOURCE_taken ? "taken from a search"
+					 : r->n_tokens && ev_is_earlier(r->token[0].source) ? "of the session before"
+																		: "was not looked up");
+}
+
 static void prefix_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
-	char figure[128], a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM];
+
 	const int pins = view_put_pins(NULL, 0, (p->r.h - 1) / 3, t);
 	struct pen tree = pen_sub(p, (struct rect){ 0, 1, p->r.w, p->r.h - 1 - pins });
 
@@ -364,18 +366,7 @@ static void prefix_draw(struct pen *p, const struct timeline *t, struct view_sta
 		view_empty(p, view_prefix.name, "nothing yet: each prompt is looked up when it arrives");
 		return;
 	}
-	snprintf(figure, sizeof figure, "%s",
-		!r || r->state != TL_FINISHED                          ? "waits to be looked up"
-		: r->n_tokens && r->token[0].source == EV_SOURCE_taken ? "taken from a search"
-		: r->n_tokens && ev_is_earlier(r->token[0].source)     ? "of the session before"
-															   : "was not looked up");
-	if (r && r->looked_up)
-		snprintf(figure, sizeof figure, "hit %s of %s tokens", view_count(a, r->lookup.hit),
-			view_count(b, r->lookup.asked));
-	if (r && r->looked_up && r->lookup.pinned > 0)
-		snprintf(figure + strlen(figure), sizeof figure - strlen(figure), " · %s of them pinned",
-			view_count(c, r->lookup.pinned));
-	pen_head(p, view_prefix.name, figure);
+	pen_head(p, view_prefix.name, figure_of(r).text);
 	if (s->zoomed && p->r.h >= 14 && p->r.w >= 60)
 		draw_zoomed(p, t, s);
 	else if (p->r.h == 2 && r && r->looked_up)

@@ -13,13 +13,12 @@ static void draw_pin(struct pen *p, int y, const struct timeline *t, const struc
 	const int64_t left =
 		pin->ttl_ns == EV_NULL_I ? EV_NULL_I : pin->t_ns + pin->ttl_ns - t->last_t_ns;
 	const char *dot = glyph(p->c, GLYPH_DOT);
-	char n[VIEW_NUM], bytes[VIEW_NUM];
 	int x = view_put(p, 0, y, INK_TEXT, "pin ");
 
 	x += view_put_label(p, x, y, pin->pin);
-	x += view_put(p, x, y, INK_DIM, " %s tokens %s ", view_count(n, pin->tokens), dot);
-	x += view_put(p, x, y, INK_TEXT, "%s pages", view_count(n, pin->pages));
-	x += view_put(p, x, y, INK_DIM, ", %s %s ", view_bytes(bytes, (double)pin->bytes), dot);
+	x += view_put(p, x, y, INK_DIM, " %s tokens %s ", view_count(pin->tokens).text, dot);
+	x += view_put(p, x, y, INK_TEXT, "%s pages", view_count(pin->pages).text);
+	x += view_put(p, x, y, INK_DIM, ", %s %s ", view_bytes((double)pin->bytes).text, dot);
 	if (pin->last == EV_PIN_asked)
 		x += view_put(p, x, y, INK_DIM, "is computed");
 	else if (left == EV_NULL_I)
@@ -28,7 +27,7 @@ static void draw_pin(struct pen *p, int y, const struct timeline *t, const struc
 		x += view_put(
 			p, x, y, INK_TEXT, "%lld s left", (long long)(left > 0 ? left / 1000000000 : 0));
 	x += view_put(p, x, y, INK_DIM, " %s gave %s tokens to %lld prompt%s", dot,
-		view_count(n, pin->given), (long long)pin->prompts, pin->prompts == 1 ? "" : "s");
+		view_count(pin->given).text, (long long)pin->prompts, pin->prompts == 1 ? "" : "s");
 }
 
 int view_put_pins(struct pen *p, int y, int rows, const struct timeline *t)
@@ -50,39 +49,37 @@ static const struct column wide[] = { { "request", -26, 0 }, { "prompt", 10, 0 }
 static const struct column narrow[] = { { "request", -18, 0 }, { "prompt", 8, 0 },
 	{ "found", 7, 0 }, { "pages", 7, 0 }, { "part", 7, 0 }, { "why it ended there", 0, 2 } };
 
-static void long_reason(char *out, size_t cap, const struct timeline *t, const struct ev_lookup *l)
+static void put_reason(
+	const struct table *table, const struct timeline *t, const struct ev_lookup *l)
 {
-	char got[VIEW_TOKEN], expected[VIEW_TOKEN], pos[VIEW_NUM];
-
-	*out = '\0';
 	if (l->reason == EV_PREFIX_diverged && l->got != EV_NULL_I && l->expected != EV_NULL_I) {
-		snprintf(out, cap, "at %s it says %s, %s said %s", view_count(pos, l->diverge_pos),
-			view_quote(got, t, (int32_t)l->got), l->nearest > 0 ? view_label(l->nearest).text : "?",
-			view_quote(expected, t, (int32_t)l->expected));
+		table_put(table, AT_WHY, INK_DIM, "at %s it says %s, %s said %s",
+			view_count(l->diverge_pos).text, view_quote(t, (int32_t)l->got).text,
+			l->nearest > 0 ? view_label(l->nearest).text : "?",
+			view_quote(t, (int32_t)l->expected).text);
 		return;
 	}
 	for (const struct ev_code *c = ev_codes; c->list; c++)
 		if (!strcmp(c->list, "prefix") && c->value == l->reason)
-			snprintf(out, cap, "%s", c->doc);
+			table_put(table, AT_WHY, INK_DIM, "%s", c->doc);
 }
 
 static void draw_lookup(
 	const struct table *table, const struct timeline *t, const struct tl_request *r)
 {
 	const struct ev_lookup *l = &r->lookup;
-	char words[3 * VIEW_TOKEN], n[VIEW_NUM], asks[VIEW_ASKS];
+	char asks[VIEW_ASKS];
 	struct pen in = table_cell(table, AT_REQUEST);
 	const int label_w = view_put_label(&in, 0, 0, r->id);
 
-	in.ink = r->state != TL_FINISHED ? (uint8_t)view_ink(r->id) : INK_DIM;
-	pen_clip(&in, label_w + 1, 0, in.r.w - label_w - 1, view_asks(r, asks, sizeof asks), -1);
-	table_put(table, AT_ASKED, INK_TEXT, "%s", view_count(n, l->asked));
-	table_put(table, AT_HIT, INK_TEXT, "%s", view_count(n, l->hit));
-	table_put(table, AT_PAGES, INK_TEXT, "%s", view_count(n, l->hit_pages));
+	view_clip(&in, label_w + 1, 0, in.r.w - label_w - 1,
+		r->state != TL_FINISHED ? view_ink(r->id) : INK_DIM, view_asks(r, asks, sizeof asks));
+	table_put(table, AT_ASKED, INK_TEXT, "%s", view_count(l->asked).text);
+	table_put(table, AT_HIT, INK_TEXT, "%s", view_count(l->hit).text);
+	table_put(table, AT_PAGES, INK_TEXT, "%s", view_count(l->hit_pages).text);
 	table_put(table, AT_PART, INK_BRIGHT, "%s",
-		view_percent(n, l->asked > 0 ? (double)l->hit / (double)l->asked : (double)NAN));
-	long_reason(words, sizeof words, t, l);
-	table_put(table, AT_WHY, INK_DIM, "%s", words);
+		view_percent(l->asked > 0 ? (double)l->hit / (double)l->asked : (double)NAN).text);
+	put_reason(table, t, l);
 }
 
 void view_put_lookups(struct pen *p, const struct timeline *t, struct view_state *s)

@@ -56,30 +56,24 @@ static struct sums sums_of(const struct timeline *t)
 	return s;
 }
 
-static void put_split(char *out, size_t cap, const struct pen *p, const struct timeline *t)
+static struct view_text split_words(const struct pen *p, const struct timeline *t)
 {
 	const char *times = glyph(p->c, GLYPH_TIMES);
 	const struct tl_split s = timeline_split(t);
 
 	if (s.sequence > 1 && s.tensor * s.pipeline == 1)
-		snprintf(out, cap, "sequence %d", s.sequence);
-	else if (s.sequence > 1)
-		snprintf(out, cap, "tensor %d %s pipeline %d %s sequence %d", s.tensor, times, s.pipeline,
-			times, s.sequence);
-	else
-		snprintf(out, cap, "tensor %d %s pipeline %d", s.tensor, times, s.pipeline);
+		return view_form("sequence %d", s.sequence);
+	return view_form("tensor %d %s pipeline %d%s", s.tensor, times, s.pipeline,
+		s.sequence > 1 ? view_form(" %s sequence %d", times, s.sequence).text : "");
 }
 
 static void draw_head(struct pen *p, const struct timeline *t)
 {
-	char split[80];
-
 	const char *form = timeline_setting(t, "exchange"), *link = timeline_setting(t, "link");
 	const bool slow = link && *link && strcmp(link, "-") != 0;
 
-	put_split(split, sizeof split, p, t);
-	view_head(p, view_ranks.name, "%s · %s · %.8s%s%.24s", split, t->rank[0].transport,
-		form ? form : "q8", slow ? " · link " : "", slow ? link : "");
+	view_head(p, view_ranks.name, "%s · %s · %.8s%s%.24s", split_words(p, t).text,
+		t->rank[0].transport, form ? form : "q8", slow ? " · link " : "", slow ? link : "");
 }
 
 /* A number and its words, if they fit. */
@@ -94,33 +88,31 @@ static int put_sum(struct pen *p, int x, const char *number, const char *words)
 /* Of the session. */
 static int put_all(struct pen *p, int x, const struct timeline *t)
 {
-	char words[48], text[VIEW_NUM], steps[VIEW_NUM];
 	int64_t sent = 0;
 
 	for (int32_t i = 0; i < t->n_ranks; i++)
 		sent += t->rank[i].sum.sent; /* 64 times TL_INT_MAX at most */
-	snprintf(words, sizeof words, "sent in %s step%s", view_count(steps, t->rank[0].sum.steps),
-		t->rank[0].sum.steps == 1 ? "" : "s");
-	return put_sum(p, x, view_bytes(text, (double)sent), words);
+	return put_sum(p, x, view_bytes((double)sent).text,
+		view_form("sent in %s step%s", view_count(t->rank[0].sum.steps).text,
+			t->rank[0].sum.steps == 1 ? "" : "s")
+			.text);
 }
 
 static void draw_sums(struct pen *p, const struct timeline *t, const struct sums *s)
 {
 	const double ns = (double)s->compute_ns + (double)s->exchange_ns;
-	char text[VIEW_NUM];
 	int x;
 
 	if (!s->steps) {
 		view_put(p, 0, 1, INK_DIM, "no step yet");
 		return;
 	}
-	x = put_sum(p, 0, view_bytes(text, per(s->sent, s->rows)), "sent a token");
-	snprintf(text, sizeof text, "%.0f", per(s->exchanges, s->steps));
-	x = put_sum(p, x, text, "exchanges a step");
-	x = put_sum(p, x, view_percent(text, (double)s->exchange_ns / (ns > 0 ? ns : 1)),
-		"of the time in them");
+	x = put_sum(p, 0, view_bytes(per(s->sent, s->rows)).text, "sent a token");
+	x = put_sum(p, x, view_form("%.0f", per(s->exchanges, s->steps)).text, "exchanges a step");
+	x = put_sum(
+		p, x, view_percent((double)s->exchange_ns / (ns > 0 ? ns : 1)).text, "of the time in them");
 	if (s->slowed_ns)
-		x = put_sum(p, x, view_percent(text, (double)s->slowed_ns / (ns > 0 ? ns : 1)),
+		x = put_sum(p, x, view_percent((double)s->slowed_ns / (ns > 0 ? ns : 1)).text,
 			"by the slowed link");
 	put_all(p, x, t);
 }
@@ -139,7 +131,6 @@ static void put_span(struct table *k, int column, int64_t first, int64_t n)
 static void put_has(struct table *k, const struct tl_rank *r)
 {
 	const struct ev_rank *has = &r->has;
-	char text[VIEW_NUM];
 
 	table_put(k, RANK, INK_BRIGHT, "%lld", (long long)has->rank);
 	put_span(k, HAS_LAYERS, has->first_layer, has->layers);
@@ -147,8 +138,8 @@ static void put_has(struct table *k, const struct tl_rank *r)
 		table_put(k, HAS_HEADS, INK_TEXT, "all");
 	else
 		put_span(k, HAS_HEADS, has->first_kv_head, has->kv_heads);
-	table_put(k, HAS_WEIGHTS, INK_TEXT, "%s", view_bytes(text, (double)has->weight_bytes));
-	table_put(k, HAS_PAGE, INK_TEXT, "%s", view_bytes(text, (double)has->page_bytes));
+	table_put(k, HAS_WEIGHTS, INK_TEXT, "%s", view_bytes((double)has->weight_bytes).text);
+	table_put(k, HAS_PAGE, INK_TEXT, "%s", view_bytes((double)has->page_bytes).text);
 	table_put(k, HAS_THREADS, INK_TEXT, "%lld", (long long)has->threads);
 	table_put(k, HAS_ISA, INK_TEXT, "%s", r->isa);
 	table_put(k, HAS_HOST, INK_DIM, "%s:%lld", r->host, (long long)has->process);
@@ -158,20 +149,18 @@ static void put_has(struct table *k, const struct tl_rank *r)
 static void put_did(struct table *k, int from, const struct timeline *t, int32_t rank)
 {
 	const struct tl_traffic did = timeline_traffic(t, rank);
-	char text[VIEW_NUM];
 
 	if (!from)
 		table_put(k, RANK, INK_BRIGHT, "%d", rank);
 	if (!did.steps)
 		return;
-	table_put(k, DID_COMPUTE - from, INK_TEXT, "%s", view_percent(text, 1 - exchange_share(&did)));
-	table_put(k, DID_EXCHANGE - from, INK_TEXT, "%s", view_percent(text, exchange_share(&did)));
+	table_put(k, DID_COMPUTE - from, INK_TEXT, "%s", view_percent(1 - exchange_share(&did)).text);
+	table_put(k, DID_EXCHANGE - from, INK_TEXT, "%s", view_percent(exchange_share(&did)).text);
 	table_put(k, DID_N - from, INK_TEXT, "%.0f", per(did.exchanges, did.steps));
-	table_put(k, DID_SENT - from, INK_TEXT, "%s", view_bytes(text, per(did.sent, did.rows)));
-	table_put(
-		k, DID_RECEIVED - from, INK_TEXT, "%s", view_bytes(text, per(did.received, did.rows)));
+	table_put(k, DID_SENT - from, INK_TEXT, "%s", view_bytes(per(did.sent, did.rows)).text);
+	table_put(k, DID_RECEIVED - from, INK_TEXT, "%s", view_bytes(per(did.received, did.rows)).text);
 	table_put(k, DID_SLOWED - from, INK_TEXT, "%s",
-		view_percent(text, per(did.slowed_ns, did.compute_ns + did.exchange_ns)));
+		view_percent(per(did.slowed_ns, did.compute_ns + did.exchange_ns)).text);
 }
 
 static void draw_has(struct pen *p, int y, const struct timeline *t, int first, int n)

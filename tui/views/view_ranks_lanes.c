@@ -121,9 +121,8 @@ static void draw_lane(
 static void draw_legend(struct pen *p, int y, const struct timeline *t, const struct axis *a)
 {
 	struct pen in = *p;
-	char ns[VIEW_NUM];
 	int x = view_put(p, 0, y, INK_DIM, "step %lld, %s:  ", (long long)newest_step(t),
-		view_ns(ns, a->to - a->from));
+		view_ns(a->to - a->from).text);
 
 	in.ink = COMPUTE;
 	in.paper = INK_EXCHANGE;

@@ -15,17 +15,14 @@ static const struct column columns[] = { { "request", 7, 0 }, { "rank", 4, 2 }, 
 static void put_since(
 	const struct table *k, int column, const struct ev_handover *e, int64_t end_ns)
 {
-	char text[VIEW_NUM];
-
 	if (e->asked_ns == EV_NULL_I || end_ns == EV_NULL_I || end_ns < e->asked_ns)
 		return;
-	table_put(k, column, INK_TEXT, "%s", view_ns(text, (double)(end_ns - e->asked_ns)));
+	table_put(k, column, INK_TEXT, "%s", view_ns((double)(end_ns - e->asked_ns)).text);
 }
 
 static void put_prompt(const struct table *k, const struct tl_handover *h)
 {
 	const struct ev_handover *e = &h->e;
-	char text[VIEW_NUM];
 
 	table_put(k, REQUEST, INK_BRIGHT, "%lld", (long long)e->request);
 	table_put(k, RANK, INK_TEXT, "%lld", (long long)e->rank);
@@ -34,8 +31,8 @@ static void put_prompt(const struct table *k, const struct tl_handover *h)
 	else
 		table_put(
 			k, TOKENS, INK_TEXT, "%lld of %lld", (long long)e->computed, (long long)e->tokens);
-	table_put(k, THERE, INK_TEXT, "%s", view_bytes(text, (double)e->there));
-	table_put(k, BACK, INK_TEXT, "%s", view_bytes(text, (double)e->back));
+	table_put(k, THERE, INK_TEXT, "%s", view_bytes((double)e->there).text);
+	table_put(k, BACK, INK_TEXT, "%s", view_bytes((double)e->back).text);
 	put_since(k, WAITED, e, e->start_ns);
 	put_since(k, FIRST, e, e->first_ns);
 	put_since(k, ALL, e, e->end_ns);

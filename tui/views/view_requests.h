@@ -3,14 +3,14 @@
 #ifndef CUTAWAY_TUI_VIEW_REQUESTS_H
 #define CUTAWAY_TUI_VIEW_REQUESTS_H
 
-#include "tui/views/view.h"
+#include "tui/views/view_util.h"
 
 enum { VIEW_TABLE_HEAD = 2 };
 
 /* Columns of the labels at the left of both. */
 int view_requests_indent(const struct timeline *t);
-/* What a request does or how it ended, in a word or two; in buf [VIEW_NUM] or constant. */
-const char *view_requests_state(const struct timeline *t, const struct tl_request *r, char *buf);
+/* What a request does or how it ended, in a word or two. */
+struct view_text view_requests_state(const struct timeline *t, const struct tl_request *r);
 /* From row y on: the table, and where the view fills the screen and there is room, the time. */
 void view_requests_draw(struct pen *p, const struct timeline *t, struct view_state *s, int y);
 /* Keys that choose a request. */

@@ -153,15 +153,12 @@ static enum did most(const double ns[N_DID])
 
 static int draw_did(struct pen *p, int x, int y, enum did did)
 {
-	struct pen in = *p;
-
-	in.ink = (uint8_t)how[did].ink;
 	switch (did) {
 	case QUEUED: return view_put(p, x, y, how[did].ink, "%s", glyph(p->c, GLYPH_MIDDOT));
 	case HELD: return view_put(p, x, y, how[did].ink, "%s", glyph(p->c, GLYPH_HRULE));
 	case PREEMPTED: return view_put(p, x, y, how[did].ink, "%s", glyph(p->c, GLYPH_TIMES));
-	case PREFILL: pen_spark(&in, x, y, 1); return 1;
-	case DECODE: pen_spark(&in, x, y, 3 / 8.0); return 1;
+	case PREFILL: view_spark(p, x, y, how[did].ink, 1); return 1;
+	case DECODE: view_spark(p, x, y, how[did].ink, 3 / 8.0); return 1;
 	default: return 1;
 	}
 }
@@ -170,8 +167,7 @@ static int draw_did(struct pen *p, int x, int y, enum did did)
 
 static void draw_legend(struct pen *p, const struct timeline *t, const struct axis *a, int y)
 {
-	char ns[VIEW_NUM];
-	int x = view_put(p, 0, y, INK_DIM, "%s wide:  ", view_ns(ns, (double)(a->to - a->from)));
+	int x = view_put(p, 0, y, INK_DIM, "%s wide:  ", view_ns((double)(a->to - a->from)).text);
 
 	if (t->attached.on) {
 		x += draw_did(p, x, y, QUEUED) + 1;

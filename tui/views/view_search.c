@@ -62,7 +62,7 @@ static int chosen_row(
 
 static void figure(char *out, size_t cap, const struct tl_search *s, const struct canvas *c)
 {
-	char n[VIEW_NUM], judge[SEARCH_JUDGE_MAX];
+	char judge[SEARCH_JUDGE_MAX];
 	size_t at = (size_t)snprintf(out, cap, "%.40s", s->method ? s->method : "");
 
 	if (s->judge)
@@ -76,13 +76,13 @@ static void figure(char *out, size_t cap, const struct tl_search *s, const struc
 	if (search_waiting(s))
 		at += (size_t)snprintf(out + at, cap - at, " · %d wait for it", search_waiting(s));
 	if (s->n_answers && at < cap)
-		at += (size_t)snprintf(out + at, cap - at, " · %s answer%s", view_count(n, s->n_answers),
+		at += (size_t)snprintf(out + at, cap - at, " · %s answer%s", view_count(s->n_answers).text,
 			s->n_answers == 1 ? "" : "s");
 	if (s->n_dropped && at < cap)
-		at += (size_t)snprintf(out + at, cap - at, " · %s pruned", view_count(n, s->n_dropped));
+		at += (size_t)snprintf(out + at, cap - at, " · %s pruned", view_count(s->n_dropped).text);
 	if (s->steps && at < cap)
-		snprintf(
-			out + at, cap - at, " · %s step%s", view_count(n, s->steps), s->steps == 1 ? "" : "s");
+		snprintf(out + at, cap - at, " · %s step%s", view_count(s->steps).text,
+			s->steps == 1 ? "" : "s");
 }
 
 static double saved(int64_t pages, int64_t unshared)
@@ -100,9 +100,8 @@ static void draw_shares(struct pen *p, int x, int y, const struct tl_search *s)
 	if (n < 12)
 		return;
 	x += view_put(p, x, y, INK_DIM, "%s", label);
-	p->ink = INK_BAR;
 	for (int i = 0; i < n; i++)
-		pen_spark(p, x + i, y, s->share[s->n_shares - n + i] / 255.0);
+		view_spark(p, x + i, y, INK_BAR, s->share[s->n_shares - n + i] / 255.0);
 }
 
 static void draw_sharing(struct pen *p, int y, const struct tl_search *s)
@@ -110,7 +109,6 @@ static void draw_sharing(struct pen *p, int y, const struct tl_search *s)
 	int pages = s->over ? s->most_pages : s->pages,
 		unshared = s->over ? s->most_unshared : s->unshared, x;
 	int bar_w = p->r.w >= WIDE ? 20 : 10;
-	char part[VIEW_NUM];
 
 	if (!s->steps)
 		return;
@@ -119,12 +117,11 @@ static void draw_sharing(struct pen *p, int y, const struct tl_search *s)
 	x += view_put(p, x, y, INK_DIM, " of ");
 	x += view_put(p, x, y, INK_TEXT, "%d", unshared);
 	x += view_put(p, x, y, INK_DIM, " if unshared ");
-	p->ink = INK_BAR;
-	view_bar(p, x, y, bar_w, unshared ? (double)pages / unshared : 0);
+	view_bar(p, x, y, bar_w, INK_BAR, unshared ? (double)pages / unshared : 0);
 	x += bar_w + 1;
 	x += view_put(p, x, y, INK_DIM, "saved ");
 	x += view_put(
-		p, x, y, INK_BRIGHT, "%s", view_percent(part, saved(s->sum_pages, s->sum_unshared)));
+		p, x, y, INK_BRIGHT, "%s", view_percent(saved(s->sum_pages, s->sum_unshared)).text);
 	x += view_put(p, x, y, INK_DIM, p->r.w >= WIDE ? " over all steps" : "");
 	draw_shares(p, x + 3, y, s);
 }
@@ -223,9 +220,9 @@ static void draw_numbers(
 		put_real(p, x - COLUMN, y, ink, k->score, 3);
 		if (search_uct(s, k, &u))
 			put_real(p, x, y, ink, u.mean + u.bonus, 2);
-		p->ink = INK_BAR;
 		if (wide && s->n_answers && k->visits > 0)
-			view_bar(p, x - 3 * COLUMN - 12, y, 14, (double)k->visits / (double)s->n_answers);
+			view_bar(
+				p, x - 3 * COLUMN - 12, y, 14, INK_BAR, (double)k->visits / (double)s->n_answers);
 	} else {
 		bool answered = k->n_answers > 0;
 
@@ -240,7 +237,6 @@ static void draw_text(struct pen *p, int x, int y, int w, const struct timeline 
 	const struct tl_search *s, const struct search_row *r)
 {
 	char text[TEXT_MAX];
-	struct pen in = *p;
 	int used;
 
 	if (w < 1)
@@ -254,13 +250,11 @@ static void draw_text(struct pen *p, int x, int y, int w, const struct timeline 
 	else if (!r->m && !*text && search_own_tokens(r->k) > 0 &&
 			 (!r->won || r->lead >= search_own_tokens(r->k)))
 		snprintf(text, sizeof text, "(ends)"); /* control tokens alone */
-	in.ink = (uint8_t)row_ink(s, r);
-	used = pen_clip(&in, x, y, w, text + (*text == ' '), -1);
+	used = view_clip(p, x, y, w, row_ink(s, r), text + (*text == ' '));
 	if (!r->won || used >= w)
 		return;
 	search_own_text(t, r->k, r->lead, INT32_MAX, text, sizeof text);
-	in.ink = INK_DIM;
-	pen_clip(&in, x + used, y, w - used, text, -1);
+	view_clip(p, x + used, y, w - used, INK_DIM, text);
 }
 
 static void draw_row(struct pen *p, int y, const struct timeline *t, const struct tl_search *s,
@@ -296,8 +290,7 @@ static void draw_hidden(struct pen *p, const struct tl_search *s, int n)
 
 	if (snprintf(text, sizeof text, "a shows %d more that were %s", n, why) > room)
 		snprintf(text, sizeof text, "a: %d more", n);
-	p->ink = INK_DIM;
-	pen_clip(p, x, TOP - 1, room, text, -1);
+	view_clip(p, x, TOP - 1, room, INK_DIM, text);
 }
 
 static void draw_rows(

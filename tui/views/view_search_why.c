@@ -110,7 +110,6 @@ void view_search_why(struct pen *p, int y, const struct timeline *t, const struc
 	int top = y;
 	size_t n;
 
-	p->ink = INK_RULE;
 	pen_hline(p, 0, y, p->r.w);
 	why_words(text, sizeof text, s, r);
 	p->ink = r->won ? INK_BRIGHT : INK_TEXT;

@@ -53,19 +53,13 @@ static double by_chance(const struct tl_sparsity *s)
 	return n ? sum / n : (double)NAN;
 }
 
-static const char *part(char *buf, double v)
-{
-	return isnan(v) ? "\xe2\x80\x93" : view_percent(buf, v);
-}
-
 static void put_shares(struct table *t, const char *label, const struct tl_sparsity *s, int first)
 {
-	char buf[VIEW_NUM];
 
 	t->y++;
 	table_put(t, 0, INK_DIM, "%s", label);
 	for (int k = 0; k < 4; k++)
-		table_put(t, AT_BELOW + k, INK_BRIGHT, "%s", part(buf, mean_of(s, first + k)));
+		table_put(t, AT_BELOW + k, INK_BRIGHT, "%s", view_percent(mean_of(s, first + k)).text);
 }
 
 /* ---- the sums ---- */
@@ -73,36 +67,34 @@ static void put_shares(struct table *t, const char *label, const struct tl_spars
 static void put_thresholds(struct pen *p, const struct tl_request *r)
 {
 	struct table t = TABLE(p, below, 1);
-	char buf[VIEW_NUM];
 
 	table_heads(&t);
 	put_shares(&t, "attention's output", &r->sparsity, EV_SPARSE_output_1);
 	put_shares(&t, "feed-forward's inner", &r->sparsity, EV_SPARSE_inner_1);
 	t.y++;
 	table_put(&t, 0, INK_DIM, "attention's weights");
-	table_put(&t, AT_BELOW, INK_BRIGHT, "%s", part(buf, weights_mean(r)));
+	table_put(&t, AT_BELOW, INK_BRIGHT, "%s", view_percent(weights_mean(r)).text);
 	view_put(p, table_rect(&t, AT_BELOW + 1).x + 2, t.y, INK_DIM, "are below %g",
 		r->attention.threshold);
 }
 
 static void put_kept(struct pen *p, int y, const struct tl_sparsity *s)
 {
-	char kept[VIEW_NUM], same[VIEW_NUM], chance[VIEW_NUM], any[VIEW_NUM];
 	const double overlap = mean_of(s, EV_SPARSE_overlap);
 	int x = s->mark > 0 ? view_put(p, 0, y, INK_DIM, "inner, at least %.3g: ", s->mark)
 						: view_put(p, 0, y, INK_DIM, "inner, not 0: ");
 
-	x += view_put(p, x, y, INK_BRIGHT, "%s", part(kept, mean_of(s, EV_SPARSE_kept)));
+	x += view_put(p, x, y, INK_BRIGHT, "%s", view_percent(mean_of(s, EV_SPARSE_kept)).text);
 	if (!isnan(overlap)) {
 		x += view_put(p, x, y, INK_DIM,
 			s->since == 1 ? " \xc2\xb7 as one token before: " : " \xc2\xb7 as %lld before: ",
 			(long long)s->since);
-		x += view_put(p, x, y, INK_BRIGHT, "%s", part(same, overlap));
-		x += view_put(p, x, y, INK_DIM, " (by chance %s)", part(chance, by_chance(s)));
+		x += view_put(p, x, y, INK_BRIGHT, "%s", view_percent(overlap).text);
+		x += view_put(p, x, y, INK_DIM, " (by chance %s)", view_percent(by_chance(s)).text);
 	}
 	if (s->rows > 1) {
 		x += view_put(p, x, y, INK_DIM, " \xc2\xb7 any of %lld rows: ", (long long)s->rows);
-		view_put(p, x, y, INK_BRIGHT, "%s", part(any, mean_of(s, EV_SPARSE_together)));
+		view_put(p, x, y, INK_BRIGHT, "%s", view_percent(mean_of(s, EV_SPARSE_together)).text);
 	}
 }
 
@@ -146,7 +138,6 @@ static void put_layers(struct pen *p, int y, const struct tl_request *r)
 {
 	const int width = (p->r.w - LAYER) / COLUMNS, bar = width - FIGURE - 2, rows = p->r.h - y - 1;
 	const int32_t n = r->sparsity.n_layers, per_row = rows > 0 ? (n + rows - 1) / rows : 0;
-	char buf[VIEW_NUM];
 
 	if (rows < 2 || bar < BAR_LEAST)
 		return;
@@ -166,8 +157,8 @@ static void put_layers(struct pen *p, int y, const struct tl_request *r)
 			const int x = LAYER + c * width;
 
 			if (!isnan(v))
-				view_bar(p, x, y, bar, v);
-			view_put_right(p, x + bar + FIGURE, y, INK_TEXT, "%s", part(buf, v));
+				view_bar(p, x, y, bar, INK_TEXT, v);
+			view_put_right(p, x + bar + FIGURE, y, INK_TEXT, "%s", view_percent(v).text);
 		}
 	}
 }

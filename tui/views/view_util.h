@@ -6,14 +6,19 @@
 #include "engine/lossy.h"
 #include "tui/views/view.h"
 
-enum { VIEW_NUM = 32, VIEW_TOKEN = 96, VIEW_ASKS = 160 };
+enum { VIEW_TEXT = 224, VIEW_TOKEN = 96, VIEW_ASKS = 160 };
+
+/* What a number, a token or a few words are on a screen. Functions return it by value, so that
+ * view_count(n).text is an argument like any other; it lives as long as the statement. */
+struct view_text {
+	char text[VIEW_TEXT];
+};
+/* As printf's; what is too long is cut. */
+struct view_text view_form(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* A request's label and colour: the same in every view, live and in a replay. a … z, aa … zz, aaa
  * …: no two requests have the same; 8 colours. */
-struct view_label {
-	char text[16];
-};
-struct view_label view_label(int64_t request);
+struct view_text view_label(int64_t request);
 int view_label_width(int64_t request);
 /* The request whose label is the first n bytes; 0: none. */
 int64_t view_labelled(const char *text, size_t n);
@@ -66,43 +71,46 @@ bool view_no_attention(const struct timeline *t);
 #define VIEW_NO_ATTENTION                                                                          \
 	"this model has no attention: a layer reads its own state, which stands for all tokens so far"
 
-/* Formatted numbers. All write into buf [VIEW_NUM] and return it; what is absent is "–" ("-" in
- * ASCII after the canvas has cleaned it). */
-const char *view_count(char *buf, int64_t n);      /* 1,024 */
-const char *view_ns(char *buf, double ns);         /* 870 us, 3.48 ms, 41 ms, 1.25 s */
-const char *view_bytes(char *buf, double bytes);   /* 1.5 MB */
-const char *view_rate(char *buf, double bytes_s);  /* 33.6 GB/s */
-const char *view_percent(char *buf, double part);  /* 86 % of 1; 0.4 % below one per cent */
-const char *view_tokens_s(char *buf, double rate); /* 287 tok/s */
+/* Formatted numbers; what is absent is "–" ("-" in ASCII after the canvas has cleaned it). */
+struct view_text view_count(int64_t n);      /* 1,024 */
+struct view_text view_ns(double ns);         /* 870 us, 3.48 ms, 41 ms, 1.25 s */
+struct view_text view_bytes(double bytes);   /* 1.5 MB */
+struct view_text view_rate(double bytes_s);  /* 33.6 GB/s */
+struct view_text view_percent(double part);  /* 86 % of 1; 0.4 % below one per cent */
+struct view_text view_tokens_s(double rate); /* 287 tok/s */
 
 /* A token in readable form, on one line: the space before a word as ␣ ("_"), line breaks as \n; dim
  * where it is not the text itself, and control tokens by their names. Clipped to w columns; returns
  * the columns used. */
 int view_put_token(struct pen *p, int x, int y, int w, const struct timeline *t, int32_t id);
-/* The same in quotes for a sentence: ' gas', '\n'. Writes into buf [VIEW_TOKEN] and returns it. */
-const char *view_quote(char *buf, const struct timeline *t, int32_t id);
+/* The same in quotes for a sentence: ' gas', '\n'. Less than VIEW_TOKEN bytes. */
+struct view_text view_quote(const struct timeline *t, int32_t id);
 /* The same of any bytes. */
-const char *view_quote_bytes(char *buf, const char *text, int32_t size);
+struct view_text view_quote_bytes(const char *text, int32_t size);
 /* Without the spaces before it, for lists of words; a token of nothing but spaces is quoted. */
-const char *view_word(char *buf, const struct timeline *t, int32_t id);
+struct view_text view_word(const struct timeline *t, int32_t id);
 
 /* Keys of a list that is shown from its end: *below is the number of lines below the last one
  * shown, 0 … most. */
 bool view_scroll(int key, int64_t *below, int page, int64_t most);
-/* Pieces of drawing. Both leave the pen as it was. Return the columns used. */
+/* Pieces of drawing, which leave the pen as it was. They return the columns used. */
+/* A text cut to w columns. */
+int view_clip(struct pen *p, int x, int y, int w, enum ink ink, const char *text);
 int view_put(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 /* A bar of `part` (0 … 1) of w columns, lower than the line, so that bars one above the other stay
  * apart. A part above 0 is at least one cell. */
-void view_bar(struct pen *p, int x, int y, int w, double part);
+void view_bar(struct pen *p, int x, int y, int w, enum ink ink, double part);
 /* A bar of `part` cells from the bottom of rows y … y + rows - 1 up; at least an eighth if above 0.
  */
-void view_stack(struct pen *p, int x, int y, int rows, double part);
-/* Label of a request in its colour, bold. Returns the columns used. */
+void view_stack(struct pen *p, int x, int y, int rows, enum ink ink, double part);
+/* One cell of it. */
+void view_spark(struct pen *p, int x, int y, enum ink ink, double part);
 /* What a request asks, on one line: a client's with its name before. Into buf, or its text. */
 const char *view_asks(const struct tl_request *r, char *buf, size_t cap);
+/* Label of a request in its colour, bold. Returns the columns used. */
 int view_put_label(struct pen *p, int x, int y, int64_t request);
 /* The lines of a tree before a row of `depth`, 3 columns a level, up to column `end`: bit d of
  * rails: a line continues at depth d; parts: the row itself is a child, the last one or not.

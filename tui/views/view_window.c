@@ -81,12 +81,12 @@ static void draw_entered(struct pen *p, int y, const struct timeline *t, const s
 	snprintf(pool, sizeof pool, "%d in the pool", w->pool);
 	end = p->r.w - (int)strlen(pool);
 	for (int32_t i = 0; i < w->n_entered; i++) {
-		char gram[GRAM_MOST] = "", word[VIEW_TOKEN];
+		char gram[GRAM_MOST] = "";
 		size_t used = 0;
 
 		for (int32_t j = 0; j < w->gram && used < sizeof gram; j++)
 			used += (size_t)snprintf(gram + used, sizeof gram - used, "%s%s", j ? " " : "",
-				view_word(word, t, id[i * w->gram + j]));
+				view_word(t, id[i * w->gram + j]).text);
 		if (x + text_width(gram, strlen(gram), p->c->ascii) + 3 > end) {
 			x += view_put(p, x, y, INK_DIM, "%s ", glyph(p->c, GLYPH_ELLIPSIS));
 			break;
