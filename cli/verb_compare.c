@@ -13,7 +13,7 @@
 #include "sessions/compare/compare_run.h"
 #include "tui/app/load.h"
 #include "tui/app/tui.h"
-#include "tui/inspect/screen_loop.h"
+#include "tui/inspect/inspect.h"
 
 enum { REPEAT = 6, TOKENS = 64, EVERY = 3 };
 

@@ -11,7 +11,7 @@
 #include "cli/open.h"
 #include "cli/out.h"
 #include "trace/reader.h"
-#include "tui/views/view_formulas.h"
+#include "tui/views/view_util.h"
 
 enum { DEFAULT_DEPTH = 128, MOST_RUN = 256 /* slots */ };
 

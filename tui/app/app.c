@@ -6,21 +6,13 @@
 #include "tui/app/app.h"
 
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "tui/term/charset.h"
 #include "tui/app/picture.h"
 #include "tui/state/lens.h"
-#include "tui/term/prompt.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { INFO_SECONDS = 20, ERROR_SECONDS = 120 };
 

@@ -6,20 +6,17 @@
 #define CUTAWAY_TUI_APP_H
 
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/poll.h>
 
-#include "base/err.h"
-#include "tui/state/breaks.h"
-#include "tui/term/canvas.h"
+#include "base/array.h"
+#include "base/clock.h"
 #include "tui/app/commands.h"
 #include "tui/app/layout.h"
 #include "tui/app/palette.h"
 #include "tui/app/popup.h"
-#include "tui/term/term.h"
-#include "fold/timeline.h"
 #include "tui/app/tui.h"
+#include "tui/state/breaks.h"
+#include "tui/term/prompt.h"
 #include "tui/views/view_util.h"
 
 enum { FOCUS_PROMPT = -1, APP_FDS = 4, FRAME_NS = 33000000 };

@@ -1,10 +1,6 @@
 /* /break, /watch, /print, /find and /rfind, and their results. See breaks.h. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "tui/app/app.h"
-#include "tui/state/breaks.h"
-#include "tui/views/view_util.h"
 
 static int64_t step_of(struct app *a)
 {

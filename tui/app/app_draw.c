@@ -1,16 +1,6 @@
 /* One frame: status line, views, message, prompt, hints, and a popup over them. See app.h. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/text.h"
 #include "tui/app/app.h"
-#include "tui/term/prompt.h"
-#include "tui/views/view_attached.h"
-#include "tui/views/view_lesson.h"
-#include "tui/views/views.h"
-#include "tui/views/view_util.h"
 
 enum { MESSAGE_ROWS = 4, AGE_W = 12, MATCH_ROWS = 10, LOSSY_W = 6 };
 

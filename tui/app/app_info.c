@@ -1,12 +1,7 @@
 /* /info: the session so far in numbers, in a popup. All of it comes from the timeline, so it is as
  * of the step shown. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tui/app/app.h"
-#include "tui/views/view_util.h"
 
 const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap)
 {

@@ -1,13 +1,7 @@
 /* Focus and keys. In the prompt letters are always text; the global keys are those of debuggers.
  * See docs/design.md, "The screen". */
-#include <stdio.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "tui/app/app.h"
-#include "tui/app/picture_impl.h"
-#include "tui/term/prompt.h"
-#include "tui/views/views.h"
+#include "tui/app/picture.h"
 
 enum { CTRL_C = 3, CTRL_L = 12, CTRL_O = 15, CTRL_P = 16, CTRL_Z = 26, ESC = 27, WHEEL_LINES = 3 };
 

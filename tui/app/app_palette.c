@@ -1,13 +1,8 @@
 /* What the palette lists, and what becomes of what is chosen. See app.h. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/models.h"
 #include "sessions/lesson/lesson.h"
 #include "tui/app/app.h"
-#include "tui/term/prompt.h"
-#include "tui/views/views.h"
 
 enum { LINE = 200 };
 

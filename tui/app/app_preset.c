@@ -1,8 +1,5 @@
 /* /preset: the settings that differ from their defaults, kept under a name. See app.h. */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/preset.h"

@@ -3,14 +3,9 @@
  * The list is read file by file between frames, so that hundreds of them, or a search of all that
  * was said, keep no key waiting. */
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/recordings.h"
-#include "base/text.h"
 #include "sessions/history/session_file.h"
 #include "tui/app/app.h"
 

@@ -1,15 +1,9 @@
 /* /why and the key w: an answer from the log, in a popup. Chat and replay query the file in the
  * same way; while an earlier step is shown, the default WHERE is that step. */
 #include <ctype.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "sessions/why/why.h"
 #include "tui/app/app.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 /* Without a question: lists the questions. */
 static void show_kinds(struct app *a)

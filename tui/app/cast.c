@@ -2,12 +2,8 @@
  * header line, then [seconds, "o", text] a frame; docs.asciinema.org/manual/asciicast/v2). No
  * terminal is touched: frames are canvases, written as the differences from the frame before.
  * Thread: main's. */
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/text.h"
-#include "tui/app/offscreen.h"
-#include "tui/term/theme.h"
+#include "tui/app/picture.h"
 
 enum { FRAME_MS = 40, LAST_MS = 3000, MAX_GAP_MS = 2000 };
 

@@ -3,8 +3,6 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/models.h"
 #include "sessions/lesson/lesson.h"

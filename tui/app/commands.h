@@ -6,10 +6,6 @@
 #ifndef CUTAWAY_TUI_COMMANDS_H
 #define CUTAWAY_TUI_COMMANDS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "base/err.h"
 #include "engine/settings/settings.h"
 #include "tui/views/view.h"
 

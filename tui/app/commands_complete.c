@@ -3,8 +3,6 @@
 #include "sessions/watch/watch.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct list {
 	char **text;

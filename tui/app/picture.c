@@ -1,25 +1,16 @@
 /* See picture.h. A view is drawn as it is when it fills the screen (zoomed), on a canvas of its own
  * size, which becomes SVG (svg.c); a PNG is that SVG, drawn by rsvg-convert of librsvg. */
-#include "tui/app/picture.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/spawn.h"
-#include "base/text.h"
 #include "base/whole_file.h"
-#include "sessions/watch/watch.h"
-#include "tui/app/picture_impl.h"
+#include "tui/app/picture.h"
 #include "tui/term/svg.h"
-#include "tui/views/view_attached.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { SCREEN_W = 120, SCREEN_H = 40, VIEW_W = 80, VIEW_H = 24 };
 enum { LEAST_W = 20, LEAST_H = 5, MOST_W = 500, MOST_H = 200, NOTE_H = 8 };
@@ -343,4 +334,54 @@ int app_picture(struct app *a, const char *text, struct err *e)
 			p.w, p.h, name);
 	free(name);
 	return rc;
+}
+
+/* --- a recording without a terminal --- */
+
+static void name(struct app *a, char *out, size_t cap)
+{
+	snprintf(out, cap, "%s", a->timeline.begun ? a->timeline.model_name : "");
+}
+
+static void status(struct app *a, struct app_status *s)
+{
+	struct offscreen *o = a->mode_data;
+
+	app_field(s, INK_BRIGHT, "step %lld of %lld", (long long)player_at(o->player),
+		(long long)player_n_steps(o->player));
+}
+
+static const struct hint no_hints[] = { { NULL, NULL } };
+static const struct app_mode offscreen_mode = {
+	.label = "", .hints = no_hints, .help = "", .status = status, .name = name
+};
+
+int offscreen_open(struct offscreen *o, const char *path, int w, int h, struct err *e)
+{
+	struct app *a = &o->app;
+	struct prompt_options po = { .complete = commands_complete, .arg = &a->host };
+
+	*o = (struct offscreen){ .player = NULL };
+	a->mode = &offscreen_mode;
+	a->mode_data = o;
+	a->focus = FOCUS_PROMPT;
+	a->zoom = -1;
+	a->state.token = a->state.page = a->state.layer = a->state.head = -1;
+	a->host.views = views;
+	a->host.replay = true;
+	a->prompt_hidden = true;
+	timeline_init(&a->timeline);
+	return prompt_open(&po, e) || canvas_resize(&a->canvas, w, h, e) ||
+				   player_open(&o->player, path, e)
+			   ? -1
+			   : 0;
+}
+
+void offscreen_close(struct offscreen *o)
+{
+	if (o->player)
+		player_close(o->player);
+	prompt_close();
+	canvas_free(&o->app.canvas);
+	timeline_free(&o->app.timeline);
 }

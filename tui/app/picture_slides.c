@@ -1,14 +1,9 @@
 /* All views of a run that have something to show, as pictures in one page (slides.html), which
  * pages by keys and prints one a sheet. Without a step of its own each view is drawn where it shows
  * much: a session's last step has no queue, and no attention. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/embed.h"
-#include "base/text.h"
-#include "tui/app/picture_impl.h"
-#include "tui/views/views.h"
+#include "tui/app/picture.h"
 
 EMBED(slides_page, "tui/app/slides.html");
 

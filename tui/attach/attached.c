@@ -3,20 +3,12 @@
  * ours. */
 #include "tui/attach/attached.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/embed.h"
 #include "trace/reader.h"
 #include "trace/ring.h"
-#include "tui/app/app.h"
 #include "tui/chat/live.h"
-#include "tui/term/prompt.h"
-#include "tui/chat/waiting.h"
 
 enum { FEED_NS = 15000000, BETWEEN_LOOKS = 64, KEY_ESC_BYTE = 27 };
 

@@ -1,19 +1,9 @@
 /* cutaway chat: a live session on the screens. The commands are in chat_acts.c. */
 #include "tui/chat/chat.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
 #include "base/embed.h"
 #include "tui/state/lens.h"
-#include "tui/term/prompt.h"
-#include "tui/chat/waiting.h"
 #include "tui/replay/scrubber.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { FEED_NS = 15000000, SCRIPT_NS = 15000000, ESCAPE = 27 };
 

@@ -1,14 +1,9 @@
 /* What the / commands do to a live session. */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "trace/recording.h"
 #include "tui/chat/chat.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { FORKS_MAX = 64, CANCEL_MAX = 1024 };
 

@@ -1,11 +1,8 @@
 /* What the end of the context will do to the next turn, said under the last answer before that turn
  * is asked. */
-#include <stdio.h>
-#include <string.h>
 
 #include "engine/visibility/visibility.h"
 #include "tui/chat/chat.h"
-#include "tui/views/view_util.h"
 
 enum {
 	NEAR = 8,     /* said when less than so large a part of the context is left for a question */

@@ -1,12 +1,7 @@
-/* See chat_compare.h. */
-#include "tui/chat/chat_compare.h"
+/* The comparison in the chat. See chat.h. */
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "sessions/compare/compare_run.h"
 #include "tui/chat/chat.h"
 

@@ -1,7 +1,6 @@
 /* Takes up the conversation of an earlier session: its turns are emitted again, as answers that
  * were computed there, so that the screens, the new recording and whoever goes back find them like
  * any others. The next prompt begins with exactly their tokens, which are computed again then. */
-#include <string.h>
 
 #include "tui/chat/chat.h"
 

@@ -1,13 +1,7 @@
 /* What is typed: an earlier turn again, and the files that it names. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/with_files.h"
 #include "tui/chat/chat.h"
-#include "tui/replay/travel.h"
-#include "tui/term/prompt.h"
 
 /* ---- /edit ---- */
 

@@ -1,14 +1,8 @@
-/* See chat_lesson.h. */
+/* The lesson in the chat. See chat.h. */
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "event/stream.h"
 #include "tui/chat/chat.h"
-#include "tui/views/view_lesson.h"
-#include "tui/views/views.h"
 
 /* Of a line in a test. The slowest of the shipped ones take seconds, so a busy machine has room. */
 enum { TEST_LINE_S = 600 };

@@ -1,7 +1,5 @@
 /* /load: background requests, from the shipped prompts or of a kind of load
  * (load/workload.h). */
-#include <stdlib.h>
-#include <string.h>
 
 #include "load/load.h"
 #include "tui/app/load.h"

@@ -7,12 +7,7 @@
  * then anything that fails leaves the old one as it was. Turns and commands wait meanwhile. Thread:
  * the UI's, but for prepare(). */
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/array.h"
 #include "base/models.h"
 #include "base/paths.h"
 #include "tui/chat/chat.h"

@@ -6,13 +6,8 @@
  * newest row is recomputed. Otherwise it is forked: a new request with these tokens as its prompt,
  * whose pages come from the prefix cache or are shared with the running request. The abandoned
  * tokens stay in the log, in the timeline as a branch, and in chat.left. */
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tui/chat/chat.h"
-#include "tui/replay/travel.h"
-#include "tui/views/view_util.h"
 
 enum { MOVES_MAX = 64, LEAVE_MAX = 64 };
 

@@ -4,7 +4,6 @@
  * The views show chat.past_timeline then, which is what a replay of the file would show. New events
  * are still folded into the live timeline. Leaving changes nothing; continuing from an earlier step
  * is in chat_travel.c. */
-#include <inttypes.h>
 
 #include "tui/chat/chat.h"
 #include "tui/replay/scrubber.h"

@@ -1,17 +1,10 @@
 /* /pin and /unpin: a file as the beginning of a first turn, kept in the prefix cache. Thread: the
  * UI's; what is submitted runs on the engine's. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/duration.h"
 #include "base/ids.h"
 #include "base/with_files.h"
-#include "engine/text/template.h"
 #include "tui/chat/chat.h"
-#include "tui/views/view_util.h"
 
 enum { PINS = 64 };
 

@@ -1,13 +1,6 @@
-/* See chat_price.h. */
-#include "tui/chat/chat_price.h"
+/* The price of the lossy settings in the chat. See chat.h. */
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "base/clock.h"
 #include "tui/chat/chat.h"
-#include "tui/views/view_util.h"
 
 enum { LOOK_NS = 300000000 };
 

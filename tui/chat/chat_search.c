@@ -1,11 +1,7 @@
-/* See chat_search.h. */
-#include "tui/chat/chat_search.h"
+/* A search in the chat. See chat.h. */
 
 #include <ctype.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "engine/search/search.h"
 #include "tui/chat/chat.h"
 

@@ -1,9 +1,5 @@
 /* The status line of the chat. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "tui/chat/chat.h"
 
 static void field_rec(struct app *a, struct app_status *s)

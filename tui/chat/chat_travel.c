@@ -1,7 +1,5 @@
 /* The commands that rewind, fork and continue; chat_moves.c carries them out. */
 #include "tui/chat/chat.h"
-#include "tui/replay/travel.h"
-#include "tui/views/view_util.h"
 
 int chat_stand_here(struct app *a, struct err *e)
 {

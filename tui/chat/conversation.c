@@ -7,9 +7,6 @@
 #include "base/array.h"
 #include "tui/chat/conversation_impl.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 void conv_answers_clear(struct conversation *c)
 {
 	for (int i = 0; i < c->n_answers; i++)

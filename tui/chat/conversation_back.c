@@ -1,6 +1,4 @@
 /* Going back in a conversation: restores the state at an earlier turn. See conversation.h. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "tui/chat/conversation_impl.h"

@@ -3,6 +3,8 @@
 #define CUTAWAY_TUI_CONVERSATION_IMPL_H
 
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tui/chat/conversation.h"
 

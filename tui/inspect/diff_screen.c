@@ -1,7 +1,5 @@
-/* See diff_screen.h. */
-#include "tui/inspect/diff_screen.h"
-
-#include <string.h>
+/* The screen of `cutaway diff --view`. See inspect.h. */
+#include "tui/inspect/inspect.h"
 
 #include "base/embed.h"
 #include "tui/views/view.h"
@@ -343,4 +341,28 @@ void diff_screen_free(struct diff_screen *s)
 	text_column_free(&s->column[0]);
 	text_column_free(&s->column[1]);
 	popup_free(&s->popup);
+}
+
+/* --- the screen of `cutaway diff` --- */
+
+static int draw(void *arg, struct canvas *c, struct err *e)
+{
+	return diff_screen_draw(arg, c, e);
+}
+
+static bool key(void *arg, int code, int w, int h)
+{
+	return diff_screen_key(arg, code, w, h);
+}
+
+int tui_diff(struct diff *d, const struct tui_options *o, struct err *e)
+{
+	struct diff_screen s;
+	const struct screen screen = { .draw = draw, .key = key, .arg = &s };
+	int rc;
+
+	diff_screen_init(&s, d);
+	rc = screen_loop(&screen, o, e);
+	diff_screen_free(&s);
+	return rc;
 }

@@ -1,9 +1,8 @@
-/* See screen_loop.h. */
-#include "tui/inspect/screen_loop.h"
+/* See inspect.h. */
+#include "tui/inspect/inspect.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>

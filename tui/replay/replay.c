@@ -2,18 +2,12 @@
  *
  * The views only see a timeline, live or replayed. Steps follow at their recorded times, divided by
  * the speed; a pause of the recorded user is shortened to a second. */
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/embed.h"
 #include "tui/app/app.h"
-#include "tui/app/player.h"
 #include "tui/state/lens.h"
-#include "tui/term/prompt.h"
 #include "tui/replay/scrubber.h"
-#include "tui/views/views.h"
 
 enum { READ_NS = 8000000, FOLLOW_NS = 100000000, PAGE_STEPS = 10 };
 

@@ -7,10 +7,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/text.h"
 
 enum { CANVAS_MAX = 2000 };
 

@@ -9,8 +9,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
+#include "base/text.h"
 
 /* Semantic colours: the theme (theme.h) maps each to truecolor, 256, 16 or mono, dark or light. A
  * colour has the same meaning everywhere. */

@@ -2,8 +2,6 @@
 #include "tui/views/search_tree.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/search/search.h"
 

@@ -2,8 +2,6 @@
 #include "tui/views/table.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "tui/views/view_util.h"
 

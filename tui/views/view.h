@@ -6,9 +6,6 @@
 #ifndef CUTAWAY_TUI_VIEW_H
 #define CUTAWAY_TUI_VIEW_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "fold/timeline.h"
 #include "tui/term/canvas.h"
 #include "tui/term/keys.h"

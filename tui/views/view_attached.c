@@ -1,13 +1,6 @@
-/* See view_attached.h. What is not told is "unknown". */
-#include "tui/views/view_attached.h"
-
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+/* See view_util.h. What is not told is "unknown". */
 
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { NAME_W = 15, SLOT_BAR_X = 40 };
 

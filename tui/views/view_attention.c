@@ -3,16 +3,51 @@
  * Shares are means over all heads (of one layer, or of all), or those of one chosen head, which the
  * engine observes from the step after it was chosen on. They are normalised, because packing moves
  * their sum slightly off 1. Colours are those of the pages view (view_heat.h). Thread: the UI's. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/text.h"
-#include "tui/views/view_heat.h"
-#include "tui/views/view_scale.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
+
+/* Pages over columns: several columns a page while there is room, else several pages a column. */
+struct scale {
+	int32_t n, per_column; /* pages */
+	int w, x_page;         /* columns in all, and of a page */
+};
+
+static struct scale scale_make(int32_t n, int w, int page_w)
+{
+	struct scale c = { .n = n, .per_column = 1, .x_page = page_w };
+
+	if (w < 1)
+		return (struct scale){ 0 };
+	while (c.x_page > 1 && (int64_t)c.x_page * n > w)
+		c.x_page--;
+	c.per_column = (int32_t)(((int64_t)n + w - 1) / w);
+	c.w = c.per_column > 1 ? (int)(((int64_t)n + c.per_column - 1) / c.per_column) : c.x_page * n;
+	return c;
+}
+
+static double column_share(const struct scale *c, const float *page, int x)
+{
+	int32_t from = c->per_column > 1 ? x * c->per_column : x / c->x_page;
+	double sum = 0;
+
+	for (int32_t i = from; i < from + c->per_column && i < c->n; i++)
+		sum += (double)page[i];
+	return sum;
+}
+
+static int column_of_page(const struct scale *c, int32_t page)
+{
+	return c->per_column > 1 ? page / c->per_column : page * c->x_page;
+}
+
+static double highest(const struct scale *c, const float *page)
+{
+	double most = 0;
+
+	for (int x = 0; x < c->w; x++)
+		most = fmax(most, column_share(c, page, x));
+	return most;
+}
 
 enum { RECENT_TOKENS = 64, PAGE_W = 3, ZOOM_PAGE_W = 6, BARS_MAX = 6 };
 #define MOST 0.9 /* of the attention is in the "top pages" */

@@ -1,13 +1,7 @@
 /* The view "batch": one row a slot, one column a step, and the queue. The height of a column shows
  * how many rows the request had in the step, its colour the request. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "tui/views/view_attached.h"
-#include "tui/views/view_requests.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { MAX_SLOTS = 64, MAX_QUEUE = 64, LEAST_TABLE = 8 };
 

@@ -1,19 +1,8 @@
 /* The view "chat": the conversation, its tokens tinted by how probable they were, in green where a
  * draft was right. Lines are made from the end backwards, so that a long conversation costs only
  * its visible part. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/text.h"
-#include "tui/views/chat_mark.h"
 #include "tui/views/chat_turn.h"
-#include "tui/views/chat_left.h"
-#include "tui/views/table.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum {
 	MAX_TURNS = 4096,

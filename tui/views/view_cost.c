@@ -1,11 +1,7 @@
 /* What each token of an answer cost, with the KV cache and without it: rows, query-key pairs, time.
  * The newest answer of each kind; the one in focus stands for its kind. */
-#include <math.h>
-#include <stdio.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { CHART_MIN = 4, AXIS = 8, ROWS = 9, GROWTH = 22, LEAST_W = 36 };
 enum { AT_LABEL, AT_WITH, AT_WITHOUT, AT_GROWTH };

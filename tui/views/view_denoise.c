@@ -1,11 +1,8 @@
 /* The denoising view: the answer of a diffusion model as text with its masks, and below it as steps
  * by positions: which step fixed which position, how surely. All of it is the request's canvas,
  * which the events denoise left. Thread: the UI's. */
-#include <stdio.h>
 
-#include "base/text.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LABEL = 10, HEAD = 3, FOOT = 2 };
 

@@ -3,14 +3,8 @@
  *
  * A line is a drafter, the highest predicted speed on top. Zoomed: also what a step of K rows
  * costs, and what auto chose. cursor[VIEW_DRAFTERS] is the first line shown. Thread: the UI's. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { NAME_W = 20, NAME_NARROW = 14, PLACE_W = 6, LEAST_W = 44, WIDE = 100 };
 

@@ -1,12 +1,8 @@
 /* The experts view: which experts of each layer ran, how evenly, and what their weights are beside
  * those of a dense model. All of it is the event experts of the newest watched row. Thread: the
  * UI's. */
-#include <math.h>
-#include <string.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { SUMS = 5, LAYER = 6, FIGURES = 27, GAP = 2, NEVER = 1, LOAD, LATELY };
 enum { AT_LAYER, AT_LAST, AT_ALL, AT_BITS, AT_BUSIEST, AT_UNUSED, N_COLUMNS };

@@ -4,13 +4,7 @@
  * Keys change batch, depth, drafts and machine; what is then shown was not run: it is a prediction,
  * in its own colour, and nothing measured stands beside it. cursor[VIEW_FORMULAS] has the knobs,
  * packed (struct knobs). Thread: the UI's. */
-#include "tui/views/view_formulas.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "tui/views/views.h"
+#include "tui/views/view_util.h"
 
 enum {
 	TOP = 2,

@@ -1,11 +1,7 @@
 /* The importance view: how much each layer turns the stream, how a layer's heads share what they
  * add, and how few channels add nearly all. All of it is the event importance. Thread: the UI's. */
-#include <math.h>
 
-#include "tui/views/view_heat.h"
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { HEADS = 2, HEAD = 3 };
 enum { AT_LAYER, AT_BAR, AT_INFLUENCE, AT_HEADS, AT_LEAST, AT_TOP };

@@ -1,14 +1,9 @@
 /* The view "latency": how TTFT, inter-token latency, the time to the end and the queue are
  * distributed over the session, in time as measured and in steps as counted, with the targets; and
  * what the slowest are made of. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/histogram.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { GAP = 3, TITLE_W = 6, MOST_W = 256, LEAST_BARS_W = 24, FOOT = 2, ONE_LINE_W = 112 };
 

@@ -1,11 +1,8 @@
 /* The layers view: a file that is quantised or pruned, layer by layer: what it changes in what the
  * layer computes, beside what rounding to the nearest would. All of it is the event changed.
  * Thread: the UI's. */
-#include <math.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LAYER, NEAREST, WRITTEN, RATIO, WEIGHTS, APART, GONE, TIME, ALPHA, BAR = ALPHA + TL_ALPHAS };
 enum { COLUMNS = BAR + 1, HEADS = 2, FOOT = 2 };

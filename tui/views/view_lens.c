@@ -1,17 +1,9 @@
 /* The view "deep look": what the model computed for one token, layer by layer, recomputed. Three
  * parts: the logit lens, one row of attention, the whole distribution; beside one another where
  * there is room. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tui/state/lens.h"
-#include "tui/views/view_heat.h"
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum part { PART_LAYERS, PART_ATTENTION, PART_ALL, N_PARTS };
 enum { WIDE_W = 110, WIDE_H = 24, GUESS_W = 20, TOP_MAX = 64, SMALL_RANK = 5 };

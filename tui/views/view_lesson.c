@@ -1,13 +1,8 @@
 /* The lesson that is read (sessions/lesson): its text up to where the reader stands, with what was
  * predicted and measured. */
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/text.h"
 #include "sessions/lesson/lesson.h"
-#include "tui/views/view_lesson.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 /* The text as one long sheet, of which the pen shows the lines from `top` on. */
 struct sheet {

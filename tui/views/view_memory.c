@@ -1,12 +1,8 @@
 /* The memory view: what the running requests hold, by what the layers keep, against what plain
  * multi-head attention would hold. It is the event memory, the pages and the requests. Thread: the
  * UI's. */
-#include <math.h>
-#include <stdio.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { GROUPS = 3, NAME = 20, BAR_LEAST = 6, F16 = 2 };
 enum { AT_NAME, AT_LAYERS, AT_TOKEN, AT_LONGEST, AT_HELD, AT_BACK, AT_BAR };

@@ -1,12 +1,7 @@
 /* The view "next token": the sampling race of the candidates for one position, and the probability
  * that the cuts (top-k, top-p, min-p) removed. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { P_W = 4, RACE_W = 14, BAR_MIN_W = 6, NOTE_W = 14 };
 

@@ -6,15 +6,8 @@
  * is unset, the page of the token under the cursor is shown. Where not all pages fit, free ones are
  * left out, then cached ones. cursor[VIEW_PAGES] remembers what the last drawing showed, for the
  * arrow keys; scroll[VIEW_PAGES] its first row. Thread: the UI's. */
-#include <stdio.h>
-#include <string.h>
 
-#include "base/text.h"
-#include "tui/views/view_attached.h"
-#include "tui/views/view_heat.h"
-#include "tui/views/view_pages_map.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { SIDE_W = 52, STRIP_MIN = 2, STRIP_MAX = 5, READERS_MAX = 12 };
 

@@ -5,12 +5,7 @@
  * see, a bar for how much of it was read. What a pin keeps is underlined. All cells are as wide as
  * the longest label needs. Where not all pages fit, free ones are left out and counted, then those
  * that only the prefix cache keeps: pages in use matter most. Thread: the UI's. */
-#include "tui/views/view_pages_map.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "tui/views/view_heat.h"
 #include "tui/views/view_util.h"
 
 enum { FLASH_STEPS = 8 };

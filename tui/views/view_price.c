@@ -1,14 +1,8 @@
 /* The price view: what the lossy settings cost at each token of an answer, against its exact twin,
  * and what they save in a decode step. All of it is the events price and step.
  * Thread: the UI's. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "engine/lossy.h"
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 #define NANO 1e-9
 

@@ -1,15 +1,9 @@
 /* The view "queue": how many waited at each step, who came, entered and lost its slot; who waits
  * now, in the policy's order with the rank that it goes by, and what for; how long users and
  * classes waited. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "engine/sched/policy.h"
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { MOST = 256, NAME_W = 10, LEAST_CHART_W = 8 };
 

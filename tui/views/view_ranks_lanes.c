@@ -1,11 +1,7 @@
 /* Part of the view "ranks": what each did over the time of one step, the newest that told it. A
  * column's bar is the share of its time in which the rank computed; what is above it, exchanged.
  * Where there is neither, the rank had not begun or had ended. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "tui/views/view_ranks.h"
 #include "tui/views/view_util.h"
 
 enum { LABEL = 4, MOST_W = 400, TICK_W = 12, COMPUTE = INK_PART_0 + 4 };

@@ -1,12 +1,7 @@
 /* The view "requests": a table of all requests with their latencies, and below it each over time.
  * The batch shows both, too, when it fills the screen. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "tui/views/view_requests.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LEAST_PART = 6 };
 

@@ -4,9 +4,7 @@
  * The time shown is the busy period of the chosen request: as long as one request or another was
  * there without a break. So the user's pauses between turns take no room. It is a fold of the
  * steps that the timeline keeps; what lies before them is not shown. */
-#include <string.h>
 
-#include "tui/views/view_requests.h"
 #include "tui/views/view_util.h"
 
 enum did { NOTHING, QUEUED, HELD, PREFILL, DECODE, PREEMPTED, N_DID };

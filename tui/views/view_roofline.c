@@ -4,15 +4,9 @@
  * Points are means of the last decode steps and of the last prompt steps; a step with rows of both
  * is in neither. Times and roofs are measured, bytes and operations counted from shapes.
  * Thread: the UI's. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "fold/formulas.h"
-#include "fold/formulas_sheet.h"
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { AXIS_W = 11, BESIDE_W = 62, BESIDE_LEAST = 124, BELOW_LEAST = 32, N_MARKS = 8 };
 #define OLD_NS 600e9 /* ten minutes */

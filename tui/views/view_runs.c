@@ -1,11 +1,7 @@
 /* The view "runs": whole busy periods, each compressed into the width, the newest below. A row is a
  * slot, a column some steps, the same number in all, so that a longer run is wider. */
-#include <math.h>
-#include <stdio.h>
 
-#include "tui/views/view_requests.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LABEL = 3, LEGEND_W = 40, WIDE = 72 };
 

@@ -1,13 +1,7 @@
 /* The view "why this token": each sampler stage from the logit to the drawn token, as recorded. */
-#include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum {
 	N_ROWS = 10,

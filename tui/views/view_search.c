@@ -1,13 +1,8 @@
 /* The view "search": several answers to one question as a tree: running branches, ended ones with
  * their scores, pruned ones, the winner and why it won, and the memory that shared pages save. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "tui/views/view_search.h"
+#include "tui/views/search_tree.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { TOP = 4, TEXT_MAX = 4000, COLUMN = 9, STATE_W = 21, WIDE = 100, GUTTER = 2 };
 

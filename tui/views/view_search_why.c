@@ -1,10 +1,9 @@
-/* See view_search.h: by which numbers an answer won, waits or was pruned. */
-#include "tui/views/view_search.h"
+/* See search_tree.h: by which numbers an answer won, waits or was pruned. */
+#include "tui/views/search_tree.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { TEXT_MAX = 4000 };
 

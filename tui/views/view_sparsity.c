@@ -1,11 +1,8 @@
 /* The sparsity view: how much of a token's computation is near zero, by layer, and whether it is
  * the same from token to token. All of it is the events sparsity and attention of the newest
  * observed row. Thread: the UI's. */
-#include <math.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LAYER = 7, BAR_LEAST = 4, FIGURE = 6, SUMS = 6, COLUMNS = 5, AT_BELOW = 1 };
 static const struct column below[] = { { "smaller than", -22, 0 }, { "1/10", 9, 0 },

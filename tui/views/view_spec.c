@@ -4,14 +4,8 @@
  * A line is one verify step of the request in focus (of any request, if it never drafted), newest
  * last, as the text is read. cursor[VIEW_SPECULATION] counts how many lines of the zoomed table lie
  * below its end. Thread: the UI's. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/text.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { GROUPS_MAX = 128, PLACE_W = 10, LONG_HEAD = 90 };
 

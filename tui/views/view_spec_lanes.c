@@ -2,10 +2,8 @@
  * drafter beside it did (event `ahead`). Full: the model verifies; guesses that were used, green.
  * Half: the drafter guesses in turn, and the model's lane is empty. Low and dim: the engine waits
  * for the drafter; guesses that were thrown away. Thread: the UI's. */
-#include <math.h>
 
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LABEL_W = 8, STEP_W = 10, STEPS_MOST = 12 };
 

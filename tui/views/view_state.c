@@ -1,12 +1,7 @@
 /* The state view: how long the recurrent layers keep what they read, and how much they hold. All of
  * it is the event state of the newest watched row. Thread: the UI's. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LAYER = 7, STRIP = TL_RANKS + 2, SUMS = 3, PAST_ROWS = 3, DOUBLINGS = 14 };
 enum { AT_LAYER, AT_STRIP, AT_HALF, AT_TAPS = AT_HALF + 3, AT_LENGTH, AT_BAR };

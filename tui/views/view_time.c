@@ -3,16 +3,9 @@
  * A mean over the last steps of one kind, so that nothing jumps: steps with prompt rows are another
  * kind of work and have a mean of their own. Times are measured; bytes and operations are counted
  * from shapes, and what is computed from both is named after both. Thread: the UI's. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/text.h"
 #include "kernels/kernels.h"
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { DRAFTERS = 7, REST, N_PARTS };
 enum kind { KIND_NEWEST, KIND_DECODE, KIND_PREFILL }; /* what cursor[VIEW_TIME] holds */

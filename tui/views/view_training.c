@@ -1,9 +1,7 @@
 /* The training view: what a trainer told, as curves over its steps, and what it keeps in memory.
  * All of it is the events training and trained. Thread: the UI's. */
-#include <math.h>
 
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { AXIS = 9, CHART_LEAST = 3, CHART_MOST = 12, FOOT = 3 };
 

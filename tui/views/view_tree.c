@@ -1,13 +1,7 @@
 /* The view "branches": the session as a tree. Each answer goes on from the turn before it or from
  * where it was forked; what a request dropped when it went back is a branch where it diverged. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum {
 	NODES_MAX = 1024,

@@ -1,14 +1,7 @@
 /* See view_util.h. */
 #include "tui/views/view_util.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/text.h"
-#include "tui/views/views.h"
 
 struct view_text view_form(const char *fmt, ...)
 {
@@ -409,3 +402,12 @@ int view_of_digit(int key, int now)
 		return now >= 9 && now + 1 < VIEW_N ? now + 1 : 9;
 	return key > '0' && key <= '9' ? key - '1' : -1;
 }
+
+/* --- the table of views --- */
+
+const struct view *const views[] = {
+#define X(NAME, name) [VIEW_##NAME] = &view_##name,
+	VIEWS(X)
+#undef X
+		[VIEW_N] = NULL,
+};

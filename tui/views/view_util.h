@@ -3,8 +3,14 @@
 #ifndef CUTAWAY_TUI_VIEW_UTIL_H
 #define CUTAWAY_TUI_VIEW_UTIL_H
 
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
 #include "engine/lossy.h"
-#include "tui/views/view.h"
+#include "fold/formulas_sheet.h"
+#include "tui/views/table.h"
+#include "tui/views/views.h"
 
 enum { VIEW_TEXT = 224, VIEW_TOKEN = 96, VIEW_ASKS = 160 };
 
@@ -129,5 +135,104 @@ void view_head(struct pen *p, const char *name, const char *fmt, ...)
 int view_nothing(struct pen *p, const char *text);
 /* The same with the head, which has no figure then. */
 void view_empty(struct pen *p, const char *name, const char *text);
+
+/* Heat: a share of attention as amber, on one fixed scale for all views, so that equal colours mean
+ * equal shares and a page's colour does not depend on other pages. */
+#define VIEW_HEAT_FULL 0.3
+
+/* 0 … 1. The brightest amber stands for three tenths of a row's attention and more. The scale is
+ * not linear, because most pages get a few hundredths and would all look black. NaN: no heat. */
+static inline double view_heat(double share)
+{
+	double heat = share > 0 ? pow(share / VIEW_HEAT_FULL, 0.75) : 0;
+
+	return heat < 1 ? heat : 1;
+}
+
+static inline enum ink view_heat_ink(double share)
+{
+	return (enum ink)(INK_HEAT_0 + (int)(15 * view_heat(share) + 0.5));
+}
+
+/* What the views show of a session whose answers are another server's. */
+
+/* Draws a view, or, where the server of the session tells nothing of what it shows, that. */
+void view_draw(int view, struct pen *p, const struct timeline *t, struct view_state *s);
+/* Views of which such a server tells nothing: bit i for view i. */
+uint64_t view_unreported(const struct timeline *t);
+/* The server's slots and queue, with the head of the view "batch". Returns the line after them. */
+int view_attached_slots(struct pen *p, const struct timeline *t);
+/* Its KV cache and prefix cache as sums, with the head of the view "KV pages". */
+void view_attached_cache(struct pen *p, const struct timeline *t);
+
+/* What a lesson does to the screen besides its own view. */
+
+/* A cursor that asks for what is new from its beginning, where the end would not show all of it. */
+enum { VIEW_LESSON_NEWEST = 1 << 20 };
+
+/* The view that it looks at, the texts in it that it points at, one a line, and whether it wants
+ * the whole run in it. -1: none. */
+int view_lesson_look(const struct timeline *t, char *text, size_t cap, bool *all);
+/* Underlines these texts where they stand in the pen's rectangle. */
+void view_lesson_point(struct pen *p, const char *text);
+
+/* view_pages_map.c: the map of the pool of KV pages. */
+
+/* cursor[VIEW_PAGES]: PAGES_ROW times the pages per row of the last drawing, plus which pages it
+ * left out. */
+enum { PAGES_ROW = 4 };
+
+bool page_is_free(const struct tl_page *p);
+/* The i-th newest event of the page's history, from 0; NULL: not kept. */
+const struct tl_page_event *page_history(const struct tl_page *p, int i);
+
+/* Draws the map over the whole pen, with the page `shown` marked (-1: none). cursor[VIEW_PAGES] and
+ * scroll[VIEW_PAGES] are its own. Returns the rows used. */
+int pages_map_draw(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown);
+/* The page `by` pages on from `at` (-1: before the first) in the map that was drawn last; it ends
+ * where the map does. */
+int64_t pages_map_on(const struct timeline *t, const struct view_state *s, int64_t at, int64_t by);
+
+/* The pins that live, the newest last, on at most so many rows from y on; p NULL: nothing is drawn.
+ * Returns how many. */
+int view_put_pins(struct pen *p, int y, int rows, const struct timeline *t);
+/* The table of all lookups, newest last; cursor[VIEW_PREFIX] is its scroll. */
+void view_put_lookups(struct pen *p, const struct timeline *t, struct view_state *s);
+
+/* Parts of the view "ranks". */
+
+/* Whether any rank told what it did when. */
+bool view_ranks_have_lanes(const struct timeline *t);
+/* Lines that n of them take, each `rows` high, with legend and axis. */
+int view_ranks_lanes_lines(int n, int rows);
+/* n ranks from `first` on, from line y on. */
+void view_ranks_lanes(struct pen *p, int y, const struct timeline *t, int first, int n, int rows);
+
+/* Prompts that prefill ranks computed, in place of all the rest. */
+void view_ranks_prompts(struct pen *p, const struct timeline *t, struct view_state *s);
+
+/* The table of requests and each of them over time, which the views "requests" and "batch" show. */
+
+enum { VIEW_TABLE_HEAD = 2 };
+
+/* Columns of the labels at the left of both. */
+int view_requests_indent(const struct timeline *t);
+/* What a request does or how it ended, in a word or two. */
+struct view_text view_requests_state(const struct timeline *t, const struct tl_request *r);
+/* From row y on: the table, and where the view fills the screen and there is room, the time. */
+void view_requests_draw(struct pen *p, const struct timeline *t, struct view_state *s, int y);
+/* Keys that choose a request. */
+bool view_requests_key(int key, const struct timeline *t, struct view_state *s);
+/* The requests of the busy period of the chosen one over time, from row y to the end of the pen; x:
+ * width of their labels. */
+void view_requests_gantt(
+	struct pen *p, const struct timeline *t, const struct tl_request *chosen, int x, int y);
+
+/* Numbers of a sheet of formulas as text: for the view and for `cutaway formulas`. */
+
+/* What is absent is "–". */
+struct view_text view_formula_number(enum formula_unit unit, double value);
+/* What the letters in the formulas stand for. */
+extern const char view_formula_letters[];
 
 #endif

@@ -1,10 +1,8 @@
 /* Watches: a user-defined number of each step (/watch NAME EXPRESSION), as a sparkline up to the
  * step shown. */
-#include <math.h>
 
 #include "tui/state/breaks.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { NAME_W = 14, VALUE_W = 10, ROWS = 2 };
 

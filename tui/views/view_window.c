@@ -3,12 +3,8 @@
  * model's new predictions in this step: in the next block it is the newest iterate, shifted by the
  * tokens drawn. Guesses that equal the final text are green (converged). A column of lookahead's,
  * read downwards, is an n-gram, and enters the pool. Thread: the UI's. */
-#include <stdio.h>
-#include <string.h>
 
-#include "base/text.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LABEL_W = 10, CELL_W = 11, GAP_W = 3, BLOCKS_MAX = 6, GRAM_MOST = 200 };
 

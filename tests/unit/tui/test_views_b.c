@@ -11,7 +11,6 @@
 #include "tests/support/view_script.h"
 #include "tui/views/view_util.h"
 #include "tui/state/lens.h"
-#include "tui/views/view_heat.h"
 
 /* Speculation */
 
