@@ -68,7 +68,12 @@ struct app_mode {
 
 struct app {
 	const struct app_mode *mode;
-	void *mode_data;
+	union { /* whose the mode is */
+		void *mode_data;
+		struct chat *chat;
+		struct replay *replay;
+		struct attached *attached;
+	};
 	struct terminal *term;
 	struct canvas canvas;
 	struct layout layout;

@@ -25,7 +25,7 @@ struct attached {
 
 static void feed(struct app *a)
 {
-	struct attached *m = a->mode_data;
+	struct attached *m = a->attached;
 	const int64_t until = now_ns() + FEED_NS;
 	struct event ev;
 	int64_t lost;
@@ -57,7 +57,7 @@ static void follow_newest(struct app *a)
 
 static void ask_waiting(struct app *a)
 {
-	struct attached *m = a->mode_data;
+	struct attached *m = a->attached;
 	struct err e = { 0 };
 	char *text = attach_busy(m->server) ? NULL : waiting_take(&m->waiting);
 
@@ -72,7 +72,7 @@ static void ask_waiting(struct app *a)
 
 static void work(struct app *a)
 {
-	struct attached *m = a->mode_data;
+	struct attached *m = a->attached;
 	struct writer_status status;
 
 	feed(a);
@@ -88,34 +88,31 @@ static void work(struct app *a)
 
 static int fds(struct app *a, struct pollfd *p)
 {
-	p[0] = (struct pollfd){ .fd = ring_fd(attach_ring(((struct attached *)a->mode_data)->server)),
-		.events = POLLIN };
+	p[0] = (struct pollfd){ .fd = ring_fd(attach_ring(a->attached->server)), .events = POLLIN };
 	return 1;
 }
 
 static int timeout_ms(struct app *a)
 {
-	return ((struct attached *)a->mode_data)->waiting.n ? 50 : 1000;
+	return a->attached->waiting.n ? 50 : 1000;
 }
 
 /* ---- what is typed ---- */
 
 static void line(struct app *a, const char *text)
 {
-	struct attached *m = a->mode_data;
-
 	a->dirty = true;
 	if (*text == '/') {
 		app_command(a, text);
 	} else if (text[strspn(text, " \t\n")]) {
-		waiting_push(a, &m->waiting, text);
+		waiting_push(a, &a->attached->waiting, text);
 		ask_waiting(a);
 	}
 }
 
 static void stop(struct app *a)
 {
-	struct attached *m = a->mode_data;
+	struct attached *m = a->attached;
 	const bool busy = attach_busy(m->server);
 
 	attach_stop(m->server, NULL);
@@ -124,10 +121,10 @@ static void stop(struct app *a)
 
 static int begin_anew(struct app *a, struct err *e)
 {
-	struct attached *m = a->mode_data;
 	const struct tl_request *last = timeline_chat(&a->timeline);
 
-	if (attach_stop(m->server, e) || attach_new(m->server, answer_system(&m->settings, NULL), e))
+	if (attach_stop(a->attached->server, e) ||
+		attach_new(a->attached->server, answer_system(&a->attached->settings, NULL), e))
 		return -1;
 	follow_newest(a);
 	a->state.anew = last ? last->id : 0;
@@ -137,7 +134,7 @@ static int begin_anew(struct app *a, struct err *e)
 
 static int set_system(struct app *a, const char *text, struct err *e)
 {
-	struct attached *m = a->mode_data;
+	struct attached *m = a->attached;
 
 	free(m->system);
 	m->settings.system = m->system = !strcmp(text, "default") ? NULL : strdup(text);
@@ -147,7 +144,7 @@ static int set_system(struct app *a, const char *text, struct err *e)
 static int act(void *arg, enum command_act what, const char *text, double number, struct err *e)
 {
 	struct app *a = arg;
-	struct attached *m = a->mode_data;
+	struct attached *m = a->attached;
 	const int done = app_act(a, what, text, e);
 
 	(void)number;
@@ -176,7 +173,7 @@ static int act(void *arg, enum command_act what, const char *text, double number
 static int refuses(void *arg, const struct setting *s, const char *value, struct err *e)
 {
 	(void)value;
-	return attach_takes(((struct attached *)((struct app *)arg)->mode_data)->server, s, e);
+	return attach_takes(((struct app *)arg)->attached->server, s, e);
 }
 
 static int get(void *arg, const char *name, char *buf, size_t cap)
@@ -189,12 +186,12 @@ static int no_set(void *arg, const char *name, const char *value, struct err *e)
 {
 	(void)value;
 	return err_set(e, ERR_USAGE, "%s: this server decides (%s)", name,
-		attach_says(((struct attached *)((struct app *)arg)->mode_data)->server));
+		attach_says(((struct app *)arg)->attached->server));
 }
 
 static void note(void *arg, const char *name, const char *value)
 {
-	attach_note(((struct attached *)((struct app *)arg)->mode_data)->server, name, value, NULL);
+	attach_note(((struct app *)arg)->attached->server, name, value, NULL);
 }
 
 static void say(void *arg, const char *text)
@@ -205,31 +202,28 @@ static void say(void *arg, const char *text)
 /* Esc in an empty prompt takes the newest waiting turn back. */
 static bool key(struct app *a, int code)
 {
-	struct attached *m = a->mode_data;
-
 	return code == KEY_ESC_BYTE && a->focus < 0 && !prompt_busy() && !*prompt_text() &&
-		   waiting_take_back(&m->waiting);
+		   waiting_take_back(&a->attached->waiting);
 }
 
 static void action(struct app *a, const struct view_action *w)
 {
 	(void)w;
 	app_say(a, SAY_ERROR, "this needs an engine of one's own, and %s computes here",
-		attach_says(((struct attached *)a->mode_data)->server));
+		attach_says(a->attached->server));
 }
 
 /* ---- the status line ---- */
 
 static void status(struct app *a, struct app_status *s)
 {
-	struct attached *m = a->mode_data;
 	const struct timeline *t = &a->timeline;
 	const struct tl_request *r = timeline_chat(t);
 	struct tl_latencies l;
 
-	if (!attach_writer(m->server))
+	if (!attach_writer(a->attached->server))
 		app_field(s, INK_DIM, "not recorded");
-	else if (m->record_failed)
+	else if (a->attached->record_failed)
 		app_field(s, INK_REJECTED, "%s rec failed", glyph(&a->canvas, GLYPH_CROSS));
 	else
 		app_field(s, INK_REJECTED, "%s rec", glyph(&a->canvas, GLYPH_RECORD));
@@ -255,12 +249,12 @@ static void name(struct app *a, char *out, size_t cap)
 		base && base[1] ? base + 1
 		: s->model      ? s->model
 						: "",
-		glyph(&a->canvas, GLYPH_DOT), attach_says(((struct attached *)a->mode_data)->server));
+		glyph(&a->canvas, GLYPH_DOT), attach_says(a->attached->server));
 }
 
 static const char *recording(struct app *a, struct err *e)
 {
-	struct writer *w = attach_writer(((struct attached *)a->mode_data)->server);
+	struct writer *w = attach_writer(a->attached->server);
 
 	if (w && !writer_flush(w))
 		return writer_path(w);
@@ -272,7 +266,7 @@ static int open_lens(struct app *a, struct lens **l, struct err *e)
 {
 	(void)l;
 	return err_set(e, ERR_USAGE, "a deep look needs the model, and %s computes it",
-		attach_says(((struct attached *)a->mode_data)->server));
+		attach_says(a->attached->server));
 }
 
 static const struct hint hints[] = { { "F1", "explain" }, { "^O", "views" }, { "^P", "commands" },
@@ -304,7 +298,7 @@ int tui_attach(
 	struct attached m = {
 		.server = server, .settings = o->answer, .waiting = { .why = "waiting for the answer" }
 	};
-	struct app a = { .mode_data = &m };
+	struct app a = { .attached = &m };
 	int rc = -1;
 
 	a.signal_fd = -1;

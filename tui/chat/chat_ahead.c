@@ -19,7 +19,7 @@ struct view_text chat_trim_words(const struct app *a, const struct conversation_
 static struct view_text ahead_words(
 	const struct app *a, const struct conversation_prompt *p, int32_t left)
 {
-	const bool drops = answer_drops(&((struct chat *)a->mode_data)->settings);
+	const bool drops = answer_drops(&a->chat->settings);
 
 	if (left > 0)
 		return view_form("%s token%s left%s", view_count(left).text, left == 1 ? " is" : "s are",
@@ -33,7 +33,7 @@ static struct view_text ahead_words(
  * thoughts cannot be told. */
 int chat_refuses(void *arg, const struct setting *s, const char *value, struct err *e)
 {
-	const struct chat *c = ((struct app *)arg)->mode_data;
+	const struct chat *c = ((struct app *)arg)->chat;
 
 	if (s == &answer_settings[ANSWER_AT_thinking] && strcmp(value, "auto") != 0 &&
 		!template_can_think(engine_info(c->live.session.engine)->chat))
@@ -68,7 +68,7 @@ static struct view_text reach_words(int32_t size, int32_t reach)
 /* Once for each state of the conversation: it is rendered for that. */
 void chat_look_ahead(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	const int32_t ctx = engine_info(c->live.session.engine)->ctx,
 				  room = answer_room(&c->settings, ctx);
 	struct chat_ahead now = { .room = room, .drops = answer_drops(&c->settings) };

@@ -45,7 +45,7 @@ static int note(struct chat *c, struct noting *n, struct err *e)
 
 int chat_continue(struct app *a, struct err *e)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	const struct resumed *p = c->options->resumed;
 	const char *slash = strrchr(p->path, '/');
 	struct noting n = { .path = p->path };

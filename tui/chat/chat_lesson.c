@@ -16,15 +16,12 @@ static void note(struct engine *engine, void *ev)
 
 static void emit(struct app *a, struct event *ev)
 {
-	struct chat *c = a->mode_data;
-
-	actor_call(c->live.session.actor, note, ev);
+	actor_call(a->chat->live.session.actor, note, ev);
 }
 
 static void emit_lesson(struct app *a, enum ev_code_lesson_action action, const char *text)
 {
-	const struct chat *c = a->mode_data;
-	const struct chat_lesson *k = &c->lesson;
+	const struct chat_lesson *k = &a->chat->lesson;
 	struct event ev;
 
 	ev_init(&ev, EV_lesson);
@@ -32,7 +29,7 @@ static void emit_lesson(struct app *a, enum ev_code_lesson_action action, const 
 	ev.u.lesson.name = ev_text(k->name);
 	ev.u.lesson.text = ev_text(text);
 	ev.u.lesson.part = k->part;
-	ev.u.lesson.reader = ev_text(c->options->reader);
+	ev.u.lesson.reader = ev_text(a->chat->options->reader);
 	emit(a, &ev);
 }
 
@@ -46,7 +43,7 @@ struct answer {
 
 static void emit_answer(struct app *a, int32_t part, const struct answer *w)
 {
-	const struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	const struct chat_lesson *k = &a->chat->lesson;
 	const struct lesson_part *p = &k->l->part[part];
 	struct event ev;
 
@@ -69,7 +66,7 @@ static void emit_answer(struct app *a, int32_t part, const struct answer *w)
 
 static void ask(struct app *a, int32_t part, const char *path)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	const struct lesson_part *p = &k->l->part[part];
 	const struct tl_answer *old = timeline_answer(&a->timeline, part);
 	struct lesson_found found;
@@ -95,7 +92,7 @@ static void ask(struct app *a, int32_t part, const char *path)
 /* The questions before the reader's place that were not answered, and `also`. */
 static void ask_all(struct app *a, int32_t also)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	struct err e = { 0 };
 	const char *path = a->mode->recording(a, &e);
 
@@ -115,8 +112,8 @@ static void ask_all(struct app *a, int32_t also)
 /* Shows the text up to the next stop; what is checked on the way is asked now. */
 static void go_on(struct app *a, int32_t from)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
-	const bool read = !((struct chat *)a->mode_data)->options->lesson_test;
+	struct chat_lesson *k = &a->chat->lesson;
+	const bool read = !a->chat->options->lesson_test;
 
 	k->left_ns = LESSON_ASK_NS;
 	for (k->part = lesson_stop(k->l, from);
@@ -162,7 +159,7 @@ static void stand_before(struct app *a, int64_t before)
 
 static void leave(struct app *a)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 
 	if (k->l) {
 		emit_lesson(a, EV_LESSON_end, NULL);
@@ -174,7 +171,7 @@ static void leave(struct app *a)
 
 static const struct engine_options *opened_with(const struct app *a)
 {
-	return &((struct chat *)a->mode_data)->options->engine;
+	return &a->chat->options->engine;
 }
 
 /* Its queries are of its own model, and of its ranks. */
@@ -191,8 +188,7 @@ static int check_model(const struct app *a, const struct lesson *l, const char *
 
 int chat_lesson(struct app *a, const char *name, struct err *e)
 {
-	struct chat *c = a->mode_data;
-	struct chat_lesson *k = &c->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	const char *base = strrchr(name, '/');
 	struct lesson *l = NULL;
 	char *text;
@@ -206,7 +202,7 @@ int chat_lesson(struct app *a, const char *name, struct err *e)
 		leave(a);
 		return 0;
 	}
-	if (!c->live.session.writer)
+	if (!a->chat->live.session.writer)
 		return err_set(e, ERR_USAGE, "a lesson asks the recording, and this session has none");
 	if (lesson_load(name, &text, &size, e))
 		return -1;
@@ -240,7 +236,7 @@ void chat_lesson_close(struct chat_lesson *k)
 /* Enter at the reader's place. */
 static void enter(struct app *a)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	const struct lesson_part *p = &k->l->part[k->part];
 
 	if (p->kind == LESSON_DO) {
@@ -256,7 +252,7 @@ static void enter(struct app *a)
 
 static void predict(struct app *a, const char *line)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	char predicted[64];
 	struct answer w = { .predicted = predicted, .measured = NAN };
 	struct err e = { 0 };
@@ -288,7 +284,7 @@ static bool turn_over(struct app *a)
 /* Enter reads on, too: a question is not left out in passing. */
 static bool skips(struct app *a)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 
 	if (k->l->part[k->part].kind != LESSON_PREDICT || k->skips == k->part + 1) {
 		a->message_ns = 0;
@@ -301,7 +297,7 @@ static bool skips(struct app *a)
 
 static void begin_next(struct app *a)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	char name[64];
 	struct err e = { 0 };
 
@@ -313,7 +309,7 @@ static void begin_next(struct app *a)
 
 bool chat_lesson_line(struct app *a, const char *line)
 {
-	const struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	const struct chat_lesson *k = &a->chat->lesson;
 	bool empty = !line[strspn(line, " \t\n")];
 
 	if (k->l && empty && turn_over(a))
@@ -341,7 +337,7 @@ bool chat_lesson_line(struct app *a, const char *line)
  * come while an answer is held. */
 static bool all_quiet(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	const struct timeline *t = &a->timeline;
 
 	/* a command that waits for the model would run as the reader's */
@@ -386,12 +382,11 @@ static void limit_line(const struct chat_lesson *k, const char *line)
 
 static void type_line(struct app *a)
 {
-	struct chat *c = a->mode_data;
-	struct chat_lesson *k = &c->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	size_t n = strcspn(k->next, "\n");
 	char *line = strndup(k->next, n);
 
-	if (line && c->options->lesson_test)
+	if (line && a->chat->options->lesson_test)
 		limit_line(k, line);
 	k->next += n + (k->next[n] == '\n');
 	a->host.lesson = true;
@@ -404,7 +399,7 @@ static void type_line(struct app *a)
 /* A command that was refused is a failure of the lesson: its test must see it. */
 static void note_refusal(struct app *a)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 
 	if (a->message_kind != SAY_ERROR || !a->message_ns || a->message_ns == k->reported_ns)
 		return;
@@ -417,10 +412,10 @@ static void note_refusal(struct app *a)
 /* Without a reader: all of it, as fast as it goes. */
 static void read_on(struct app *a)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	struct err e = { 0 };
 
-	if (!k->l && chat_lesson(a, ((struct chat *)a->mode_data)->options->lesson, &e))
+	if (!k->l && chat_lesson(a, a->chat->options->lesson, &e))
 		a->fatal = e;
 	if (!k->l || k->part >= k->l->n)
 		a->quit = true;
@@ -430,7 +425,7 @@ static void read_on(struct app *a)
 
 void chat_lesson_work(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	struct chat_lesson *k = &c->lesson;
 	struct err e = { 0 };
 
@@ -464,7 +459,5 @@ void chat_lesson_work(struct app *a)
 
 bool chat_lesson_busy(const struct app *a)
 {
-	const struct chat *c = a->mode_data;
-
-	return c->lesson.next || c->options->lesson_test;
+	return a->chat->lesson.next || a->chat->options->lesson_test;
 }

@@ -120,7 +120,6 @@ static int fill(struct chat *c, int n, int kind, struct batch *b, struct err *e)
 
 int chat_load(struct app *a, const char *text, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	const size_t word = strcspn(text, " ");
 	const char *name = text + word + strspn(text + word, " ");
 	double number = 1;
@@ -140,11 +139,11 @@ int chat_load(struct app *a, const char *text, struct err *e)
 	b.text = calloc((size_t)number, sizeof *b.text);
 	if (!b.request || !b.text)
 		err_set(e, ERR_MEMORY, "no memory for background requests");
-	else if (!fill(c, (int)number, kind, &b, e))
-		rc = actor_post(c->live.session.actor, submit, loaded, &b, sizeof b)
+	else if (!fill(a->chat, (int)number, kind, &b, e))
+		rc = actor_post(a->chat->live.session.actor, submit, loaded, &b, sizeof b)
 				 ? 0
 				 : err_set(e, ERR_MEMORY, "no memory for background requests");
-	c->next_load += b.n;
+	a->chat->next_load += b.n;
 	if (rc)
 		loaded(NULL, &b);
 	else

@@ -12,19 +12,18 @@ bool chat_own_is(const char *name)
 
 int chat_own_set(struct app *a, const char *name, const char *value, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	char *end;
 	double pace;
 
 	if (!strcmp(name, "loops")) {
-		c->loops_run = !strcmp(value, "run");
+		a->chat->loops_run = !strcmp(value, "run");
 		return 0;
 	}
 	pace = !strcmp(value, "off") ? 0 : strtod(value, &end);
 	if (strcmp(value, "off") != 0 && (end == value || *end || !(pace > 0 && pace <= 1000)))
 		return err_set(e, ERR_USAGE, "/pace %.40s: steps a second up to 1000, or off", value);
-	c->pace = pace;
-	actor_pace(c->live.session.actor, pace);
+	a->chat->pace = pace;
+	actor_pace(a->chat->live.session.actor, pace);
 	return 0;
 }
 
@@ -50,7 +49,7 @@ static bool is_attended(const struct chat *c)
  * that nothing is lost, whatever is chosen; once. */
 void chat_hold_loop(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	const struct tl_request *r = chat_newest(a, &a->timeline);
 
 	if (c->loops_run || !is_attended(c) || a->past || !r || r->finished || !r->period ||
@@ -67,7 +66,7 @@ void chat_hold_loop(struct app *a)
 
 bool chat_end_loop(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	const struct tl_request *r = c->live.ready ? chat_newest(a, &a->timeline) : NULL;
 
 	if (!r || r->finished || r->id != c->looped || a->past || c->standing ||
@@ -129,7 +128,6 @@ static char *last_answer(struct conversation *c)
 
 int chat_copy(struct app *a, const char *what, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	const bool code = !strcmp(what, "code");
 	char *answer;
 	const char *text;
@@ -138,7 +136,7 @@ int chat_copy(struct app *a, const char *what, struct err *e)
 
 	if (*what && !code)
 		return err_set(e, ERR_USAGE, "/copy %.40s: nothing, for the answer, or code", what);
-	answer = last_answer(c->live.conversation);
+	answer = last_answer(a->chat->live.conversation);
 	n = answer ? strlen(answer) : 0;
 	text = answer && code ? last_block(answer, &n) : answer;
 	rc = put(a, code ? "code block" : "answer", text, n, e);
@@ -165,8 +163,6 @@ static bool is_kept(int i)
 
 void chat_kept_take(struct chat_kept *k, struct app *a)
 {
-	const struct chat *c = a->mode_data;
-
 	chat_kept_free(k);
 	for (int i = 0; i < N_ENGINE_SETTINGS; i++) {
 		const char *value =
@@ -174,8 +170,9 @@ void chat_kept_take(struct chat_kept *k, struct app *a)
 
 		k->engine[i] = value ? strdup(value) : NULL;
 	}
-	k->answer = c->settings;
-	snprintf(k->search, sizeof k->search, "%s", c->search.method[0] ? c->search.method : "off");
+	k->answer = a->chat->settings;
+	snprintf(k->search, sizeof k->search, "%s",
+		a->chat->search.method[0] ? a->chat->search.method : "off");
 	k->on = true;
 }
 
@@ -203,7 +200,7 @@ static void put_engine(struct app *a, struct words *w, const char *name, const c
 
 static void put_answer(struct app *a, struct words *w, const struct chat_kept *k, int i)
 {
-	struct answer_settings *now = &((struct chat *)a->mode_data)->settings;
+	struct answer_settings *now = &a->chat->settings;
 	const struct setting *s = &answer_settings[i];
 	char value[SAMPLE_BIAS_TEXT], current[SAMPLE_BIAS_TEXT];
 

@@ -98,7 +98,7 @@ static void pin_asked(void *app, void *arg)
 	if (!a)
 		return;
 	a->dirty = true;
-	live_feed(&((struct chat *)a->mode_data)->live, &a->timeline, INT64_MAX / 2);
+	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
 	r = p->request > 0 ? timeline_request(&a->timeline, p->request) : NULL;
 	if (p->err.code)
 		app_say(a, SAY_ERROR, "/pin %s: %s", p->name, p->err.text);
@@ -124,7 +124,6 @@ static void split_ttl(char *text, int64_t *ttl_ns)
 
 static int pin_text(struct app *a, const char *arg, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	char *path = strdup(arg), *text = NULL;
 	const char *name;
 	struct pinning p = { 0 };
@@ -136,8 +135,8 @@ static int pin_text(struct app *a, const char *arg, struct err *e)
 	name = *path != '"' ? strrchr(path, '/') : NULL;
 	snprintf(p.name, sizeof p.name, "%.60s", name ? name + 1 : path);
 	text = read_text(path, e);
-	if (text && !stable_ids(c, text, &p.ids, e))
-		rc = actor_post(c->live.session.actor, ask_pin, pin_asked, &p, sizeof p)
+	if (text && !stable_ids(a->chat, text, &p.ids, e))
+		rc = actor_post(a->chat->live.session.actor, ask_pin, pin_asked, &p, sizeof p)
 				 ? 0
 				 : err_set(e, ERR_MEMORY, "no memory for a pin");
 	if (rc)
@@ -210,10 +209,9 @@ static void pin_removed(void *app, void *arg)
 
 int chat_unpin(struct app *a, int64_t number, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	const struct unpin_job u = { .pin = number };
 
-	return actor_post(c->live.session.actor, remove_pin, pin_removed, &u, sizeof u)
+	return actor_post(a->chat->live.session.actor, remove_pin, pin_removed, &u, sizeof u)
 			   ? 0
 			   : err_set(e, ERR_MEMORY, "no memory for a call");
 }

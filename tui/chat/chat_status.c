@@ -4,7 +4,7 @@
 
 static void field_rec(struct app *a, struct app_status *s)
 {
-	const struct chat *c = a->mode_data;
+	const struct chat *c = a->chat;
 
 	if (c->live.session.writer && !c->record_failed)
 		app_field(s, INK_REJECTED, "%s rec", glyph(&a->canvas, GLYPH_RECORD));
@@ -39,7 +39,7 @@ static void fields_measured(struct app *a, struct app_status *s)
 
 void chat_status(struct app *a, struct app_status *s)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	const struct timeline *t = &a->timeline;
 	const struct tl_step *last = timeline_last_step(t);
 	const double rate = timeline_rate(t, 0);
@@ -76,13 +76,12 @@ void chat_status(struct app *a, struct app_status *s)
 void chat_name(struct app *a, char *out, size_t cap)
 {
 	const struct timeline *t = &a->timeline;
-	const struct chat *c = a->mode_data;
 	const char *dot = glyph(&a->canvas, GLYPH_DOT),
-			   *where = c->live.ready ? c->live.guest_says.where : "";
+			   *where = a->chat->live.ready ? a->chat->live.guest_says.where : "";
 	size_t n;
 
 	if (!t->begun) {
-		const char *path = c->options->engine.model, *base = path ? strrchr(path, '/') : NULL;
+		const char *path = a->chat->options->engine.model, *base = path ? strrchr(path, '/') : NULL;
 
 		snprintf(out, cap, "%s", base ? base + 1 : path ? path : "");
 		return;
