@@ -225,4 +225,15 @@ void app_field(struct app_status *s, enum ink ink, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void app_draw(struct app *a);
 
+/* The signals of a screen, blocked for all threads: a descriptor that is readable when one came;
+ * -1 with the error. */
+int app_open_signals(struct err *e);
+void app_close_signals(int fd); /* they have their usual effect again */
+/* Blocks them, but for SIGINT, for a caller that starts threads before its screen. */
+void app_block_signals(void);
+/* Nothing is chosen: what is new is followed. */
+void app_follow_newest(struct app *a);
+/* For struct command_host. */
+void app_tell(void *app, const char *text);
+
 #endif

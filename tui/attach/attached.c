@@ -10,7 +10,7 @@
 #include "trace/ring.h"
 #include "tui/chat/live.h"
 
-enum { FEED_NS = 15000000, BETWEEN_LOOKS = 64, KEY_ESC_BYTE = 27 };
+enum { FEED_NS = 15000000, KEY_ESC_BYTE = 27 };
 
 struct attached {
 	struct attach *server;
@@ -23,38 +23,6 @@ struct attached {
 
 /* ---- events ---- */
 
-static void feed(struct app *a)
-{
-	struct attached *m = a->attached;
-	const int64_t until = now_ns() + FEED_NS;
-	struct event ev;
-	int64_t lost;
-	uint64_t count;
-	int got;
-
-	if (read(ring_fd(attach_ring(m->server)), &count, sizeof count) < 0)
-		count = 0;
-	for (int i = 1;
-		 (got = ring_next(attach_viewer(m->server), &ev, m->event, RING_EVENT_MAX, &lost)) != 0;
-		 i++) {
-		a->dirty = true;
-		if (got < 0)
-			live_catch_up(attach_writer(m->server), &a->timeline, lost);
-		else if (ev.seq > a->timeline.last_seq)
-			timeline_fold(&a->timeline, &ev);
-		if (i % BETWEEN_LOOKS == 0 && now_ns() > until) {
-			ring_cursor_postpone(attach_viewer(m->server));
-			return;
-		}
-	}
-}
-
-static void follow_newest(struct app *a)
-{
-	a->state.request = a->state.branch = 0;
-	a->state.token = -1;
-}
-
 static void ask_waiting(struct app *a)
 {
 	struct attached *m = a->attached;
@@ -66,24 +34,19 @@ static void ask_waiting(struct app *a)
 	if (attach_ask(m->server, text, EV_REQUEST_KIND_chat, &m->settings, &e))
 		app_say(a, SAY_ERROR, "%s", e.text);
 	free(text);
-	follow_newest(a);
+	app_follow_newest(a);
 	a->dirty = true;
 }
 
 static void work(struct app *a)
 {
 	struct attached *m = a->attached;
-	struct writer_status status;
 
-	feed(a);
+	if (live_follow(attach_ring(m->server), attach_viewer(m->server), attach_writer(m->server),
+			m->event, &a->timeline, FEED_NS))
+		a->dirty = true;
 	ask_waiting(a);
-	if (!attach_writer(m->server) || m->record_failed)
-		return;
-	writer_status(attach_writer(m->server), &status);
-	if (status.recording)
-		return;
-	m->record_failed = true;
-	app_say(a, SAY_ERROR, "recording stopped: %s (the chat goes on)", status.err.text);
+	live_look_at_recording(a, attach_writer(m->server), &m->record_failed);
 }
 
 static int fds(struct app *a, struct pollfd *p)
@@ -126,7 +89,7 @@ static int begin_anew(struct app *a, struct err *e)
 	if (attach_stop(a->attached->server, e) ||
 		attach_new(a->attached->server, answer_system(&a->attached->settings, NULL), e))
 		return -1;
-	follow_newest(a);
+	app_follow_newest(a);
 	a->state.anew = last ? last->id : 0;
 	app_say(a, SAY_INFO, "a new conversation begins");
 	return 0;
@@ -153,7 +116,7 @@ static int act(void *arg, enum command_act what, const char *text, double number
 	switch (what) {
 	case ACT_NEW: return begin_anew(a, e);
 	case ACT_SYSTEM: return set_system(a, text, e);
-	case ACT_RETRY: follow_newest(a); return attach_retry(m->server, &m->settings, e);
+	case ACT_RETRY: app_follow_newest(a); return attach_retry(m->server, &m->settings, e);
 	case ACT_STOP_ANSWER: return attach_stop(m->server, e);
 	case ACT_PAUSE:
 	case ACT_STEP:
@@ -192,11 +155,6 @@ static int no_set(void *arg, const char *name, const char *value, struct err *e)
 static void note(void *arg, const char *name, const char *value)
 {
 	attach_note(((struct app *)arg)->attached->server, name, value, NULL);
-}
-
-static void say(void *arg, const char *text)
-{
-	app_say(arg, SAY_INFO, "%s", text);
 }
 
 /* Esc in an empty prompt takes the newest waiting turn back. */
@@ -311,7 +269,7 @@ int tui_attach(
 		.engine_get = get,
 		.refuses = refuses,
 		.note = note,
-		.say = say,
+		.say = app_tell,
 		.act = act };
 	m.event = malloc(RING_EVENT_MAX);
 	if (m.event && !setting_stops_copy(&m.settings.stop, &o->answer.stop, e) &&

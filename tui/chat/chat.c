@@ -165,20 +165,6 @@ static void greet(struct app *a)
 	a->dirty = true;
 }
 
-static void look_at_recording(struct app *a)
-{
-	struct chat *c = a->chat;
-	struct writer_status status;
-
-	if (!c->live.session.writer || c->record_failed)
-		return;
-	writer_status(c->live.session.writer, &status);
-	if (status.recording)
-		return;
-	c->record_failed = true;
-	app_say(a, SAY_ERROR, "recording stopped: %s (the chat goes on)", status.err.text);
-}
-
 static const char *what_turns_wait_for(const struct chat *c)
 {
 	if (!c->live.ready || c->model)
@@ -223,7 +209,7 @@ static void work(struct app *a)
 		c->stop_reported = true;
 		app_say(a, SAY_ERROR, "the engine stopped: %s", s->stop_err.text);
 	}
-	look_at_recording(a);
+	live_look_at_recording(a, s->session.writer, &c->record_failed);
 	chat_hold_loop(a);
 	chat_model_work(a);
 	actor_answers(s->session.actor, a);
@@ -430,7 +416,7 @@ int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 		.engine_get = chat_engine_get,
 		.refuses = chat_refuses,
 		.note = chat_note,
-		.say = chat_say,
+		.say = app_tell,
 		.act = chat_act };
 	if (copy_settings(&c, &o->answer, e) < 0)
 		return -1;

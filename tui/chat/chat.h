@@ -69,8 +69,8 @@ struct chat_price {
 };
 
 int chat_price(struct app *a, struct err *e); /* begins */
-bool chat_price_cancel(struct app *a);        /* without waiting; false: none runs */
-void chat_price_work(struct app *a);          /* after every wait */
+
+void chat_price_work(struct app *a); /* after every wait */
 void chat_price_free(struct chat_price *c);
 
 /* /compare: the last turn, or a prompt, answered under two sets of settings by turns, as background
@@ -103,8 +103,7 @@ struct chat_compare {
 
 /* "'A' 'B' [PROMPT]": begins. */
 int chat_compare(struct app *a, const char *typed, struct err *e);
-/* Without waiting. False: none runs. */
-bool chat_compare_cancel(struct app *a);
+
 void chat_compare_work(struct app *a); /* after every wait */
 void chat_compare_free(struct chat_compare *c);
 
@@ -292,7 +291,7 @@ int chat_engine_get(void *arg, const char *name, char *buf, size_t cap);
 void chat_engine_put_back(struct app *a, const char *name, const char *value);
 void chat_note(void *arg, const char *name, const char *value);
 int chat_set_user(struct app *a, const char *text, struct err *e);
-void chat_say(void *arg, const char *text);
+
 int chat_act(void *arg, enum command_act act, const char *text, double number, struct err *e);
 
 #endif

@@ -49,8 +49,7 @@ struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kin
 
 static void follow_newest(struct app *a)
 {
-	a->state.request = a->state.branch = 0;
-	a->state.token = -1;
+	app_follow_newest(a);
 	a->state.scroll[VIEW_CHAT] = 0;
 	a->chat->standing = false;
 }
@@ -152,9 +151,11 @@ int chat_stop(struct app *a, bool all)
 {
 	int64_t id[CANCEL_MAX];
 	int n = conversation_running(a->chat->live.conversation, id, CANCEL_MAX);
-	bool search = chat_search_cancel(a, true),
-		 compare = (int)chat_compare_cancel(a) | chat_price_cancel(a);
+	const bool search = chat_search_cancel(a, true), compare = a->chat->compare.running,
+			   price = a->chat->price.running;
 
+	a->chat->compare.stopping |= compare;
+	a->chat->price.stopping |= price;
 	n = n < CANCEL_MAX ? n : CANCEL_MAX;
 	for (int32_t i = 0; (all || (!n && !search)) && i < a->timeline.n_requests && n < CANCEL_MAX;
 		 i++)
@@ -163,7 +164,7 @@ int chat_stop(struct app *a, bool all)
 			id[n++] = a->timeline.request[i].id;
 	for (int i = 0; i < n; i++)
 		actor_post(a->chat->live.session.actor, cancel_one, NULL, &id[i], sizeof id[i]);
-	return n + (search || (compare && !n));
+	return n + (search || ((compare || price) && !n));
 }
 
 void chat_cancel(struct app *a)
@@ -359,11 +360,6 @@ void chat_note(void *arg, const char *name, const char *value)
 		return;
 	actor_post(a->chat->live.session.actor, note, NULL, text, (size_t)n + 1);
 	free(text);
-}
-
-void chat_say(void *arg, const char *text)
-{
-	app_say(arg, SAY_INFO, "%s", text);
 }
 
 int chat_begin_anew(struct app *a, struct err *e)

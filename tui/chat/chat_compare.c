@@ -282,14 +282,6 @@ void chat_compare_work(struct app *a)
 	c->asked = actor_post(a->chat->live.session.actor, next, stepped, &j, sizeof j);
 }
 
-bool chat_compare_cancel(struct app *a)
-{
-	struct chat_compare *c = &a->chat->compare;
-
-	c->stopping |= c->running;
-	return c->running;
-}
-
 void chat_compare_free(struct chat_compare *c)
 {
 	free(c->text);

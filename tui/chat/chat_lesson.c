@@ -128,19 +128,10 @@ static void go_on(struct app *a, int32_t from)
 	a->dirty = true;
 }
 
-static bool view_known(const char *id)
-{
-	int v = 0;
-
-	while (views[v] && strcmp(views[v]->id, id) != 0)
-		v++;
-	return views[v];
-}
-
 static int check_views(const struct lesson *l, const char *name, struct err *e)
 {
 	for (int32_t i = 0; i < l->n; i++)
-		if (l->part[i].kind == LESSON_LOOK && !view_known(l->part[i].view))
+		if (l->part[i].kind == LESSON_LOOK && view_by_id(l->part[i].view) < 0)
 			return err_set(e, ERR_INPUT, "%s, line %d: no view %.40s; /view lists them", name,
 				l->part[i].line, l->part[i].view);
 	return 0;

@@ -248,7 +248,7 @@ static void say_moves(struct app *a, const struct journey *j, bool goes_on)
 
 	say_move(a, &j->move[0], goes_on);
 	for (int i = 1; i < j->n && (n = strlen(a->message)) + 1 < sizeof a->message; i++)
-		snprintf(a->message + n, sizeof a->message - n, "; so does %s from %d of %s",
+		snprintf(a->message + n, sizeof a->message - n, "; so does %.16s from %d of %.16s",
 			view_label(j->move[i].made).text, j->move[i].branch.pos,
 			view_label(j->move[i].branch.request).text);
 }

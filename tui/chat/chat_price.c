@@ -89,14 +89,6 @@ void chat_price_work(struct app *a)
 	c->asked = actor_post(a->chat->live.session.actor, next, stepped, &j, sizeof j);
 }
 
-bool chat_price_cancel(struct app *a)
-{
-	struct chat_price *c = &a->chat->price;
-
-	c->stopping |= c->running;
-	return c->running;
-}
-
 void chat_price_free(struct chat_price *c)
 {
 	free(c->ids);

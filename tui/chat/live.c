@@ -144,7 +144,9 @@ static void fold_new(void *arg, const struct event *ev)
 		timeline_fold(t, ev);
 }
 
-void live_catch_up(struct writer *w, struct timeline *t, int64_t from)
+/* The ring was overrun (the terminal had stopped, say): what is missing comes from the log, if
+ * there is one. Otherwise the timeline counts it as lost. */
+static void catch_up(struct writer *w, struct timeline *t, int64_t from)
 {
 	struct writer_status status = { 0 };
 
@@ -154,7 +156,8 @@ void live_catch_up(struct writer *w, struct timeline *t, int64_t from)
 		reader_each(writer_path(w), UINT64_MAX, from, fold_new, t, NULL);
 }
 
-bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns)
+bool live_follow(struct ring *ring, struct ring_cursor *viewer, struct writer *w, void *event,
+	struct timeline *t, int64_t budget_ns)
 {
 	int64_t until = now_ns() + budget_ns, lost_from;
 	bool any = false;
@@ -162,22 +165,39 @@ bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns)
 	uint64_t count;
 	int got;
 
-	if (read(ring_fd(s->session.ring), &count, sizeof count) < 0)
+	if (read(ring_fd(ring), &count, sizeof count) < 0)
 		count = 0;
-	for (int i = 1;
-		 (got = ring_next(s->session.viewer, &ev, s->event, RING_EVENT_MAX, &lost_from)) != 0;
-		 i++) {
+	for (int i = 1; (got = ring_next(viewer, &ev, event, RING_EVENT_MAX, &lost_from)) != 0; i++) {
 		any = true;
 		if (got < 0)
-			live_catch_up(s->session.writer, t, lost_from);
+			catch_up(w, t, lost_from);
 		else if (ev.seq > t->last_seq)
 			timeline_fold(t, &ev);
 		if (i % EVENTS_BETWEEN_LOOKS == 0 && now_ns() > until) {
-			ring_cursor_postpone(s->session.viewer);
+			ring_cursor_postpone(viewer);
 			break;
 		}
 	}
 	return any;
+}
+
+bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns)
+{
+	return live_follow(
+		s->session.ring, s->session.viewer, s->session.writer, s->event, t, budget_ns);
+}
+
+void live_look_at_recording(struct app *a, struct writer *w, bool *failed)
+{
+	struct writer_status status;
+
+	if (!w || *failed)
+		return;
+	writer_status(w, &status);
+	if (status.recording)
+		return;
+	*failed = true;
+	app_say(a, SAY_ERROR, "recording stopped: %s (the chat goes on)", status.err.text);
 }
 
 /* --- turns that wait --- */

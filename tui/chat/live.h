@@ -46,9 +46,11 @@ int live_close(struct live *s, struct err *e);
 bool live_ready(struct live *s);
 /* Moves events into the timeline, at most for budget_ns. True if there were any. */
 bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns);
-/* The ring was overrun (the terminal had stopped, say): what is missing comes from the log, if
- * there is one. Otherwise the timeline counts it as lost. */
-void live_catch_up(struct writer *w, struct timeline *t, int64_t from);
+/* The same of any session; event: [RING_EVENT_MAX]. */
+bool live_follow(struct ring *ring, struct ring_cursor *viewer, struct writer *w, void *event,
+	struct timeline *t, int64_t budget_ns);
+/* Says once that the recording has stopped. */
+void live_look_at_recording(struct app *a, struct writer *w, bool *failed);
 
 /* Turns that wait: entered while an answer runs, and not submitted yet. Every line that was typed
  * is in the prompt's history already (the up key), whatever becomes of its turn. */

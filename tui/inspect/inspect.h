@@ -20,8 +20,6 @@ struct screen {
 	void *arg;
 };
 
-/* Blocks the signals that the loop reads, for a caller that starts threads before it. */
-void screen_block_signals(void);
 /* Until the user quits; the terminal is restored. */
 int screen_loop(const struct screen *s, const struct tui_options *o, struct err *e);
 

@@ -366,11 +366,6 @@ static int get(void *arg, const char *name, char *buf, size_t cap)
 	return 0;
 }
 
-static void say(void *arg, const char *text)
-{
-	app_say(arg, SAY_INFO, "%s", text);
-}
-
 static const char *recording(struct app *a, struct err *e)
 {
 	(void)e;
@@ -445,9 +440,12 @@ int tui_replay(const char *path, const struct tui_options *o, struct err *e)
 	int result = -1;
 
 	a.signal_fd = -1;
-	a.host = (struct command_host){
-		.replay = true, .arg = &a, .engine_set = no_set, .engine_get = get, .say = say, .act = act
-	};
+	a.host = (struct command_host){ .replay = true,
+		.arg = &a,
+		.engine_set = no_set,
+		.engine_get = get,
+		.say = app_tell,
+		.act = act };
 	/* Before the screen is taken over: the error of an unreadable file goes to the plain
 	 * terminal. */
 	if (player_open(&r.player, path, e) < 0)

@@ -3,8 +3,7 @@
 #ifndef CUTAWAY_TUI_SEARCH_TREE_H
 #define CUTAWAY_TUI_SEARCH_TREE_H
 
-#include "fold/timeline.h"
-#include "tui/term/canvas.h"
+#include "tui/views/view_util.h"
 
 enum search_sort { SEARCH_OF_SAMPLES, SEARCH_OF_BEAMS, SEARCH_OF_TREE };
 enum { SEARCH_DEEPEST = 24 };

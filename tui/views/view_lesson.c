@@ -154,14 +154,6 @@ static void hint(struct sheet *s, const char *text)
 		paragraph(s, 0, INK_DIM, "", text);
 }
 
-static const char *view_named(const char *id)
-{
-	for (int v = 0; views[v]; v++)
-		if (!strcmp(views[v]->id, id))
-			return views[v]->name;
-	return id;
-}
-
 /* at: the reader stands here. */
 static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool at)
 {
@@ -188,7 +180,10 @@ static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool a
 			hint(
 				s, s->t->lesson.typing ? "these lines are being typed" : "Enter types these lines");
 		break;
-	case LESSON_LOOK: paragraph(s, 0, INK_DIM, "view: ", view_named(p->view)); break;
+	case LESSON_LOOK:
+		paragraph(s, 0, INK_DIM,
+			"view: ", view_by_id(p->view) < 0 ? p->view : views[view_by_id(p->view)]->name);
+		break;
 	case LESSON_PREDICT:
 		paragraph(s, 0, INK_BRIGHT, "? ", p->text);
 		choices(s, p);
@@ -290,9 +285,8 @@ int view_lesson_look(const struct timeline *t, char *text, size_t cap, bool *all
 	for (int32_t i = 0; i < l->n && i <= t->lesson.part; i++) {
 		if (l->part[i].kind != LESSON_LOOK)
 			continue;
-		for (int v = 0; views[v]; v++)
-			if (!strcmp(views[v]->id, l->part[i].view))
-				view = v;
+		if (view_by_id(l->part[i].view) >= 0)
+			view = view_by_id(l->part[i].view);
 		*all = l->part[i].all;
 		snprintf(text, cap, "%s", l->part[i].text ? l->part[i].text : "");
 	}

@@ -181,7 +181,7 @@ static int put_plain(struct pen *p, int x, int y, const struct timeline *t, int3
 {
 	struct pen in = *p;
 
-	in.ink = id >= 0 && id < t->n_vocab && t->vocab[id].special ? INK_DIM : INK_TEXT;
+	in.ink = view_is_special(t, id) ? INK_DIM : INK_TEXT;
 	return memchr(text, '\n', (size_t)size) ? view_put_token(p, x, y, p->r.w - x, t, id)
 											: pen_text(&in, x, y, text, size);
 }

@@ -235,7 +235,7 @@ static int put_beginning(
 		int32_t size, id = token_at(line->r[0], pos);
 		const char *bytes = timeline_token_bytes(t, id, &size);
 
-		if (id >= 0 && id < t->n_vocab && t->vocab[id].special) {
+		if (view_is_special(t, id)) {
 			if (line->from == 0 && ++n_special == SYSTEM_SPECIALS && is_system(text, n)) {
 				beyond = true;
 				n = 0;

@@ -133,16 +133,6 @@ static void column_range(const struct tl_request *r, int w, int x, int32_t *firs
 		*end = *first + 1;
 }
 
-/* A bar of so many eighths of a cell, from the bottom. */
-static void draw_column(struct pen *p, struct rect c, int x, int eighths, enum ink ink)
-{
-	for (int i = 0; i < c.h && eighths > 0; i++, eighths -= 8) {
-		const char block[] = { '\xe2', '\x96', (char)(0x80 + (eighths > 8 ? 8 : eighths)), '\0' };
-
-		view_put(p, c.x + x, c.y + c.h - 1 - i, ink, "%s", p->c->ascii ? "#" : block);
-	}
-}
-
 static void draw_kl(struct pen *p, struct rect c, const struct tl_request *r, double most)
 {
 	for (int x = 0; x < c.w; x++) {
@@ -155,8 +145,8 @@ static void draw_kl(struct pen *p, struct rect c, const struct tl_request *r, do
 			kl = has_twin(&r->token[i]) ? fmax(kl, (double)r->token[i].price.kl * NANO) : kl;
 			differ |= parts(&r->token[i]);
 		}
-		draw_column(p, c, x, most > 0 ? (int)ceil(8 * kl / most * c.h) : 0,
-			differ ? INK_REJECTED : INK_BAR);
+		view_stack(p, c.x + x, c.y, c.h, differ ? INK_REJECTED : INK_BAR,
+			most > 0 ? ceil(8 * kl / most * c.h) / 8 : 0);
 	}
 }
 

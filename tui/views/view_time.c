@@ -113,31 +113,13 @@ static int legend_item_w(const struct tl_sample *m, int part, bool ascii, bool b
 	return text_width(label, strlen(label), ascii) + (brief ? 5 : 6) + whole;
 }
 
-static bool legend_fits(const struct pen *p, int rows, const struct tl_sample *m, bool brief)
+/* The legend from line y on, drawn or only measured. Returns the line after it. */
+static int lay_legend(struct pen *p, int y, const struct tl_sample *m, bool brief, bool drawn)
 {
 	int x = 0;
 
 	for (int part = 0; part < N_PARTS; part++) {
-		int w = legend_item_w(m, part, p->c->ascii, brief);
-
-		if (!part_is_shown(m, part))
-			continue;
-		if (x && x + w - 1 > p->r.w) {
-			x = 0;
-			rows--;
-		}
-		x += w;
-	}
-	return rows > 0;
-}
-
-static int draw_legend(struct pen *p, int y, const struct tl_sample *m)
-{
-	bool brief = !legend_fits(p, p->r.h - y, m, false);
-	int x = 0;
-
-	for (int part = 0; part < N_PARTS; part++) {
-		int w = legend_item_w(m, part, p->c->ascii, brief);
+		const int w = legend_item_w(m, part, p->c->ascii, brief);
 
 		if (!part_is_shown(m, part))
 			continue;
@@ -145,14 +127,20 @@ static int draw_legend(struct pen *p, int y, const struct tl_sample *m)
 			x = 0;
 			y++;
 		}
-		if (y >= p->r.h)
-			break;
-		view_put(p, x, y, parts[part].ink, "%s", glyph(p->c, GLYPH_BLOCK));
-		view_put(p, x + (brief ? 1 : 2), y, INK_DIM, "%s", part_label(m, part, p->c->ascii, brief));
-		view_put_right(p, x + w - 1, y, INK_TEXT, "%.0f", part_share(m, part));
+		if (drawn && y < p->r.h) {
+			view_put(p, x, y, parts[part].ink, "%s", glyph(p->c, GLYPH_BLOCK));
+			view_put(
+				p, x + (brief ? 1 : 2), y, INK_DIM, "%s", part_label(m, part, p->c->ascii, brief));
+			view_put_right(p, x + w - 1, y, INK_TEXT, "%.0f", part_share(m, part));
+		}
 		x += w;
 	}
 	return y + 1;
+}
+
+static int draw_legend(struct pen *p, int y, const struct tl_sample *m)
+{
+	return lay_legend(p, y, m, lay_legend(p, y, m, false, false) > p->r.h, true);
 }
 
 /* Bandwidth for steps that read weights for few rows; operations for those that use each weight

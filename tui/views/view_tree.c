@@ -174,16 +174,8 @@ static void own_words(char *out, size_t cap, const struct timeline *t, const str
 	size_t used = 0;
 
 	out[0] = '\0';
-	for (int32_t i = from; i < n->b.pos && used + 1 < cap; i++) {
-		int32_t size, id = timeline_branch_id(t, n->b, i);
-		const char *bytes = timeline_token_bytes(t, id, &size);
-
-		if (id >= 0 && id < t->n_vocab && t->vocab[id].special)
-			continue;
-		for (int32_t k = 0; k < size && used + 1 < cap; k++)
-			out[used++] = bytes[k] == '\n' ? ' ' : bytes[k];
-	}
-	out[used] = '\0';
+	for (int32_t i = from; i < n->b.pos && used + 1 < cap; i++)
+		used = view_add_token(t, timeline_branch_id(t, n->b, i), out, cap, used);
 }
 
 /* What it has and what the branch it left has where they part; false: it only goes on. */

@@ -3,6 +3,16 @@
 
 #include <stdarg.h>
 
+void view_add(struct view_text *to, const char *fmt, ...)
+{
+	const size_t n = strlen(to->text);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(to->text + n, sizeof to->text - n, fmt, ap);
+	va_end(ap);
+}
+
 struct view_text view_form(const char *fmt, ...)
 {
 	struct view_text out;
@@ -151,11 +161,27 @@ static const char *visible_form(
 	return NULL;
 }
 
+bool view_is_special(const struct timeline *t, int32_t id)
+{
+	return id >= 0 && id < t->n_vocab && t->vocab[id].special;
+}
+
+size_t view_add_token(const struct timeline *t, int32_t id, char *out, size_t cap, size_t used)
+{
+	int32_t size;
+	const char *bytes = timeline_token_bytes(t, id, &size);
+
+	for (int32_t k = 0; !view_is_special(t, id) && k < size && used + 1 < cap; k++)
+		out[used++] = bytes[k] == '\n' ? ' ' : bytes[k];
+	out[used] = '\0';
+	return used;
+}
+
 int view_put_token(struct pen *p, int x, int y, int w, const struct timeline *t, int32_t id)
 {
 	int32_t size;
 	const char *text = timeline_token_bytes(t, id, &size);
-	bool special = id >= 0 && id < t->n_vocab && t->vocab[id].special;
+
 	struct pen in = pen_sub(p, (struct rect){ x, y, w, 1 });
 	int at = 0;
 
@@ -173,7 +199,7 @@ int view_put_token(struct pen *p, int x, int y, int w, const struct timeline *t,
 			at += view_put(&in, at, 0, INK_DIM, "%s", glyph(p->c, GLYPH_ELLIPSIS));
 			break;
 		}
-		in.ink = form || special ? INK_DIM : p->ink;
+		in.ink = form || view_is_special(t, id) ? INK_DIM : p->ink;
 		at += form ? pen_text(&in, at, 0, form, -1) : pen_text(&in, at, 0, text, (long)g.used);
 		text += g.used;
 		size -= (int32_t)g.used;
@@ -394,6 +420,15 @@ void view_empty(struct pen *p, const char *name, const char *text)
 {
 	pen_head(p, name, NULL);
 	view_nothing(p, text);
+}
+
+int view_by_id(const char *id)
+{
+	int v = VIEW_N;
+
+	while (v-- > 0 && strcmp(views[v]->id, id) != 0)
+		;
+	return v;
 }
 
 int view_of_digit(int key, int now)

@@ -12,7 +12,7 @@
 #include "tui/views/table.h"
 #include "tui/views/views.h"
 
-enum { VIEW_TEXT = 224, VIEW_TOKEN = 96, VIEW_ASKS = 160 };
+enum { VIEW_TEXT = 320, VIEW_TOKEN = 96, VIEW_ASKS = 160 };
 
 /* What a number, a token or a few words are on a screen. Functions return it by value, so that
  * view_count(n).text is an argument like any other; it lives as long as the statement. */
@@ -21,6 +21,9 @@ struct view_text {
 };
 /* As printf's; what is too long is cut. */
 struct view_text view_form(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Adds to it. */
+void view_add(struct view_text *to, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* A request's label and colour: the same in every view, live and in a replay. a … z, aa … zz, aaa
  * …: no two requests have the same; 8 colours. */
@@ -85,6 +88,11 @@ struct view_text view_rate(double bytes_s);  /* 33.6 GB/s */
 struct view_text view_percent(double part);  /* 86 % of 1; 0.4 % below one per cent */
 struct view_text view_tokens_s(double rate); /* 287 tok/s */
 
+/* A control token, which is no text. */
+bool view_is_special(const struct timeline *t, int32_t id);
+/* Adds a token to a text of `used` bytes for one line: control tokens are left out, line breaks are
+ * spaces. Returns the bytes used then. */
+size_t view_add_token(const struct timeline *t, int32_t id, char *out, size_t cap, size_t used);
 /* A token in readable form, on one line: the space before a word as ␣ ("_"), line breaks as \n; dim
  * where it is not the text itself, and control tokens by their names. Clipped to w columns; returns
  * the columns used. */
