@@ -76,15 +76,6 @@ void app_suspend(struct app *a)
 	resize(a);
 }
 
-int app_n_views(void)
-{
-	int n = 0;
-
-	while (views[n] && n < LAYOUT_VIEWS)
-		n++;
-	return n;
-}
-
 int app_open(struct app *a, const struct app_mode *mode, void *data, const struct tui_options *o,
 	struct err *e)
 {
@@ -186,6 +177,24 @@ void app_show(struct app *a, const char *title, const char *text)
 {
 	popup_show(&a->popup, title, text);
 	a->dirty = true;
+}
+
+FILE *app_write(struct app *a, struct err *e)
+{
+	a->writing.out = open_memstream(&a->writing.text, &a->writing.size);
+	if (!a->writing.out)
+		err_set(e, ERR_MEMORY, "no memory for a text");
+	return a->writing.out;
+}
+
+int app_show_written(struct app *a, const char *title, struct err *e)
+{
+	const int rc = fclose(a->writing.out) ? err_set(e, ERR_MEMORY, "no memory for a text") : 0;
+
+	if (!rc)
+		app_show(a, title, a->writing.text);
+	free(a->writing.text);
+	return rc;
 }
 
 void app_command(struct app *a, const char *line)

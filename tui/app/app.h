@@ -55,7 +55,7 @@ struct app_mode {
 	void (*action)(struct app *a, const struct view_action *w);
 	bool (*reads)(const struct app *a); /* a lesson is read; may be NULL */
 	void (*status)(struct app *a, struct app_status *s);
-	void (*name)(struct app *a, char *out, size_t cap); /* text at the left of the status line */
+	struct view_text (*name)(struct app *a); /* at the left of the status line */
 	void (*scrub)(struct app *a, struct pen *p);
 	/* Path of the recording, with all events so far committed; NULL, with the error: there is
 	 * none. */
@@ -84,6 +84,11 @@ struct app {
 	struct command_host host;
 	struct breaks *breaks;
 	struct popup popup;
+	struct {
+		FILE *out;
+		char *text;
+		size_t size;
+	} writing;              /* see app_write() */
 	struct palette palette; /* below a popup */
 	struct lens *lens;      /* NULL: no deep look yet */
 	int focus;              /* index of a view, or FOCUS_PROMPT */
@@ -138,8 +143,11 @@ void app_say(struct app *a, enum app_say kind, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* opens a popup; copies the text */
 void app_show(struct app *a, const char *title, const char *text);
+/* The same with what is written to the stream; it is one at a time. NULL, with the error: no
+ * memory. */
+FILE *app_write(struct app *a, struct err *e);
+int app_show_written(struct app *a, const char *title, struct err *e);
 void app_command(struct app *a, const char *line);
-int app_n_views(void);
 void app_suspend(struct app *a); /* Ctrl-Z */
 /* Commands that are the same in chat and replay; 1: done, 0: not one of them, -1: error. */
 int app_act(struct app *a, enum command_act act, const char *text, struct err *e);

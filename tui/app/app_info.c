@@ -84,15 +84,13 @@ static int show(struct app *a, struct err *e)
 	const struct timeline *t = app_timeline(a);
 	struct err none = { 0 };
 	const char *path = a->mode->recording(a, &none);
-	char *text = NULL;
-	size_t size;
 	FILE *out;
 
 	if (!t->begun)
 		return err_set(e, ERR_USAGE, "nothing is known yet: the model is being opened");
-	out = open_memstream(&text, &size);
+	out = app_write(a, e);
 	if (!out)
-		return err_set(e, ERR_MEMORY, "no memory for /info");
+		return -1;
 	say_text(out, "recording", path ? path : "none");
 	say_model(out, t);
 	say_counts(out, t);
@@ -100,10 +98,7 @@ static int show(struct app *a, struct err *e)
 		fputs("\nsettings\n ", out);
 	say_settings(out, t);
 	fputs("\n/break lists the breakpoints, /watch the watches, /tree the branches\n", out);
-	if (!fclose(out))
-		app_show(a, "info", text);
-	free(text);
-	return 0;
+	return app_show_written(a, "info", e);
 }
 
 int app_info(struct app *a, const char *what, struct err *e)

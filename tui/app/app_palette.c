@@ -167,9 +167,8 @@ static void put_line(FILE *out, const char *what, const char *value)
 /* F1 on a command or a setting. */
 static void explain_command(struct app *a, const struct command *c)
 {
-	char arg[256], names[LINE], value[256] = "", *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	char arg[256], names[LINE], value[256] = "";
+	FILE *out = app_write(a, NULL);
 
 	if (!out)
 		return;
@@ -183,9 +182,7 @@ static void explain_command(struct app *a, const struct command *c)
 		fprintf(out, "for example  ");
 	for (int i = 0; setting_word(c->s, i) && i < 24; i++)
 		fprintf(out, " %s", setting_word(c->s, i));
-	if (!fclose(out))
-		app_show(a, c->s->name, text);
-	free(text);
+	app_show_written(a, c->s->name, NULL);
 }
 
 static void explain(struct app *a, const struct palette_item *i)

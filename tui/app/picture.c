@@ -338,9 +338,9 @@ int app_picture(struct app *a, const char *text, struct err *e)
 
 /* --- a recording without a terminal --- */
 
-static void name(struct app *a, char *out, size_t cap)
+static struct view_text name(struct app *a)
 {
-	snprintf(out, cap, "%s", a->timeline.begun ? a->timeline.model_name : "");
+	return view_form("%s", a->timeline.begun ? a->timeline.model_name : "");
 }
 
 static void status(struct app *a, struct app_status *s)

@@ -198,12 +198,12 @@ static void status(struct app *a, struct app_status *s)
 		app_field(s, INK_TEXT, "%4.0f tok/s", 1e9 / l.tpot);
 }
 
-static void name(struct app *a, char *out, size_t cap)
+static struct view_text name(struct app *a)
 {
 	const struct tl_attached *s = &a->timeline.attached;
 	const char *base = s->model ? strrchr(s->model, '/') : NULL;
 
-	snprintf(out, cap, "%s %s %s",
+	return view_form("%s %s %s",
 		base && base[1] ? base + 1
 		: s->model      ? s->model
 						: "",

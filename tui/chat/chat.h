@@ -279,7 +279,7 @@ void chat_action(struct app *a, const struct view_action *w);
 
 /* chat_status.c: the ends of the status line. */
 void chat_status(struct app *a, struct app_status *s);
-void chat_name(struct app *a, char *out, size_t cap);
+struct view_text chat_name(struct app *a);
 
 /* After the session is closed. */
 int chat_copy_recording(struct chat *c, struct err *e);

@@ -182,24 +182,19 @@ static int show_table(struct app *a, const char *path, struct err *e)
 {
 	struct compare c = { 0 };
 	struct compare_table t;
-	char *text = NULL;
-	size_t size;
 	FILE *out;
+	int rc = -1;
 
-	if (compare_read(&c, -1, path, e) || compare_table(&c, &t, e)) {
-		compare_free(&c);
-		return -1;
+	if (!compare_read(&c, -1, path, e) && !compare_table(&c, &t, e)) {
+		out = app_write(a, e);
+		if (out) {
+			compare_print(&c, &t, out);
+			rc = app_show_written(a, "compare", e);
+		}
+		compare_table_free(&t);
 	}
-	if ((out = open_memstream(&text, &size))) {
-		compare_print(&c, &t, out);
-		fclose(out);
-	}
-	if (text)
-		app_show(a, "compare", text);
-	free(text);
-	compare_table_free(&t);
 	compare_free(&c);
-	return text ? 0 : err_set(e, ERR_MEMORY, "no memory for a table");
+	return rc;
 }
 
 static void end(struct app *a, struct chat_compare *c)

@@ -162,26 +162,21 @@ static void list_pin(FILE *out, const struct timeline *t, const struct tl_pin *p
 		ends ? " left" : "", view_count(p->given).text, r && r->text ? r->text : "");
 }
 
-static void list_pins(struct app *a)
+static int list_pins(struct app *a, struct err *e)
 {
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = app_write(a, e);
 
 	for (int32_t i = 0; out && i < a->timeline.n_pins; i++)
 		if (timeline_pin_lives(&a->timeline.pin[i]))
 			list_pin(out, &a->timeline, &a->timeline.pin[i]);
-	if (out && !fclose(out))
-		app_show(a, "pins", size ? text : "nothing is pinned: /pin FILE 1h keeps a file's pages\n");
-	free(text);
+	if (out && !ftell(out))
+		fputs("nothing is pinned: /pin FILE 1h keeps a file's pages\n", out);
+	return out ? app_show_written(a, "pins", e) : -1;
 }
 
 int chat_pin(struct app *a, const char *arg, struct err *e)
 {
-	if (*arg)
-		return pin_text(a, arg, e);
-	list_pins(a);
-	return 0;
+	return *arg ? pin_text(a, arg, e) : list_pins(a, e);
 }
 
 struct unpin_job {

@@ -73,23 +73,23 @@ void chat_status(struct app *a, struct app_status *s)
 	fields_measured(a, s);
 }
 
-void chat_name(struct app *a, char *out, size_t cap)
+struct view_text chat_name(struct app *a)
 {
 	const struct timeline *t = &a->timeline;
 	const char *dot = glyph(&a->canvas, GLYPH_DOT),
 			   *where = a->chat->live.ready ? a->chat->live.guest_says.where : "";
-	size_t n;
+	struct view_text out;
 
 	if (!t->begun) {
 		const char *path = a->chat->options->engine.model, *base = path ? strrchr(path, '/') : NULL;
 
-		snprintf(out, cap, "%s", base ? base + 1 : path ? path : "");
-		return;
+		return view_form("%s", base ? base + 1 : path ? path : "");
 	}
-	n = (size_t)snprintf(out, cap, "%s%s%s%s%s %s %s%s%s %s%lld", where, *where ? " " : "",
-		*where ? dot : "", *where ? " " : "", t->model_name, dot, t->backend,
-		strcmp(t->isa, t->backend) ? " " : "", strcmp(t->isa, t->backend) ? t->isa : "",
-		glyph(&a->canvas, GLYPH_TIMES), (long long)t->session.threads);
-	if (t->n_ranks > 1 && n < cap)
-		snprintf(out + n, cap - n, " %s ranks:%d", dot, t->n_ranks);
+	out = view_form("%s%s%s%s%s %s %s%s%s %s%lld", where, *where ? " " : "", *where ? dot : "",
+		*where ? " " : "", t->model_name, dot, t->backend, strcmp(t->isa, t->backend) ? " " : "",
+		strcmp(t->isa, t->backend) ? t->isa : "", glyph(&a->canvas, GLYPH_TIMES),
+		(long long)t->session.threads);
+	if (t->n_ranks > 1)
+		view_add(&out, " %s ranks:%d", dot, t->n_ranks);
+	return out;
 }

@@ -33,14 +33,6 @@ static const struct compare_answer *answer_to(const struct compare_side *s, cons
 	return NULL;
 }
 
-static struct ev_text piece_of(
-	const struct compare_side *s, const struct compare_answer *a, int32_t i)
-{
-	const struct ev_text *t = ev_texts_get(&s->texts, a->id[i]);
-
-	return t ? *t : (struct ev_text){ 0 };
-}
-
 struct pieces {
 	const struct compare_side *s;
 	const struct compare_answer *a;
@@ -49,8 +41,9 @@ struct pieces {
 static struct ev_text piece_at(void *arg, int32_t i)
 {
 	const struct pieces *p = arg;
+	const struct ev_text *t = ev_texts_get(&p->s->texts, p->a->id[i]);
 
-	return piece_of(p->s, p->a, i);
+	return t ? *t : (struct ev_text){ 0 };
 }
 
 /* Tokens that both begin with; INT32_MAX if one only goes on where the other still runs. */

@@ -217,8 +217,9 @@ static void draw_cause(struct diff_screen *s, struct canvas *c)
 	}
 }
 
-int diff_screen_draw(struct diff_screen *s, struct canvas *c, struct err *e)
+int diff_screen_draw(void *screen, struct canvas *c, struct err *e)
 {
+	struct diff_screen *s = screen;
 	int left = (c->w - 1) / 2, rows = c->h - HEAD_ROWS - foot_rows(c->w, c->h);
 
 	canvas_clear(c);
@@ -287,8 +288,9 @@ static void scroll(struct diff_screen *s, int by, int rows)
 	}
 }
 
-bool diff_screen_key(struct diff_screen *s, int code, int w, int h)
+bool diff_screen_key(void *screen, int code, int w, int h)
 {
+	struct diff_screen *s = screen;
 	int rows = h - HEAD_ROWS - foot_rows(w, h);
 
 	if (s->popup.open && code != 3 && code != 4 &&
@@ -345,20 +347,10 @@ void diff_screen_free(struct diff_screen *s)
 
 /* --- the screen of `cutaway diff` --- */
 
-static int draw(void *arg, struct canvas *c, struct err *e)
-{
-	return diff_screen_draw(arg, c, e);
-}
-
-static bool key(void *arg, int code, int w, int h)
-{
-	return diff_screen_key(arg, code, w, h);
-}
-
 int tui_diff(struct diff *d, const struct tui_options *o, struct err *e)
 {
 	struct diff_screen s;
-	const struct screen screen = { .draw = draw, .key = key, .arg = &s };
+	const struct screen screen = { .draw = diff_screen_draw, .key = diff_screen_key, .arg = &s };
 	int rc;
 
 	diff_screen_init(&s, d);

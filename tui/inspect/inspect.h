@@ -63,8 +63,8 @@ struct diff_screen {
 void diff_screen_init(struct diff_screen *s, struct diff *d); /* at the first difference */
 void diff_screen_free(struct diff_screen *s);
 /* code: that of a struct term_key. False: the user quits. */
-bool diff_screen_key(struct diff_screen *s, int code, int w, int h);
-int diff_screen_draw(struct diff_screen *s, struct canvas *c, struct err *e);
+bool diff_screen_key(void *screen, int code, int w, int h);
+int diff_screen_draw(void *screen, struct canvas *c, struct err *e);
 
 /* Two configurations side by side while they run: the answers of a prompt in two columns, the first
  * token that differs marked, the table so far below. Drawing and keys only. What it shows is a

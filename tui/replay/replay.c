@@ -276,21 +276,19 @@ static void status(struct app *a, struct app_status *s)
 	app_context(&a->timeline, 0, s);
 }
 
-static void name(struct app *a, char *out, size_t cap)
+static struct view_text name(struct app *a)
 {
 	const struct timeline *t = &a->timeline;
+	const char *dot = glyph(&a->canvas, GLYPH_DOT);
 
 	if (t->attached.on)
-		snprintf(out, cap, "%s %s %s %s", t->attached.model ? t->attached.model : "",
-			glyph(&a->canvas, GLYPH_DOT), t->attached.server,
-			t->attached.version ? t->attached.version : "");
-	else if (t->begun && !t->backend) /* no engine: see sessions/study/study.h */
-		snprintf(out, cap, "%s", t->model_name);
-	else if (t->begun)
-		snprintf(out, cap, "%s%s %s %s %s", timeline_exact(t) ? "" : "NOT EXACT ", t->model_name,
-			glyph(&a->canvas, GLYPH_DOT), t->backend, t->isa);
-	else
-		snprintf(out, cap, "%s", a->replay->path);
+		return view_form("%s %s %s %s", t->attached.model ? t->attached.model : "", dot,
+			t->attached.server, t->attached.version ? t->attached.version : "");
+	if (t->begun && !t->backend) /* no engine: see sessions/study/study.h */
+		return view_form("%s", t->model_name);
+	return t->begun ? view_form("%s%s %s %s %s", timeline_exact(t) ? "" : "NOT EXACT ",
+						  t->model_name, dot, t->backend, t->isa)
+					: view_form("%s", a->replay->path);
 }
 
 static void scrub(struct app *a, struct pen *p)

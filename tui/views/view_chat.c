@@ -365,7 +365,7 @@ static struct view_text head_words(
 		return view_form("cursor on token %" PRId64, r->token[s->token].pos);
 	if (s->scroll[VIEW_CHAT] > 0)
 		return view_form(
-			"%d line%s below", s->scroll[VIEW_CHAT], s->scroll[VIEW_CHAT] == 1 ? "" : "s");
+			"%d line%s below", (int)s->scroll[VIEW_CHAT], s->scroll[VIEW_CHAT] == 1 ? "" : "s");
 	return legend(t, n_left, s->plain, c, w);
 }
 
@@ -439,7 +439,7 @@ static void draw_chat(struct pen *p, const struct timeline *t, struct view_state
 
 static bool key_chat(int key, const struct timeline *t, struct view_state *s)
 {
-	int32_t *scroll = &s->scroll[VIEW_CHAT];
+	int64_t *scroll = &s->scroll[VIEW_CHAT];
 	int step = key == KEY_PAGE_UP || key == KEY_PAGE_DOWN ? PAGE_LINES : 1;
 
 	switch (key) {

@@ -204,8 +204,6 @@ static bool denoise_key(int key, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
 	const struct tl_canvas *c = r && r->canvas.cell ? &r->canvas : NULL;
-	int64_t below = s->scroll[VIEW_DENOISE];
-
 	if (!c)
 		return false;
 	if (key == KEY_LEFT_ || key == KEY_RIGHT_) {
@@ -214,10 +212,7 @@ static bool denoise_key(int key, const struct timeline *t, struct view_state *s)
 		s->cursor[VIEW_DENOISE] = 1 + (at < 0 ? 0 : at < c->n ? at : c->n - 1);
 		return true;
 	}
-	if (!view_scroll(key, &below, 8, c->nth > 1 ? c->nth - 1 : 0))
-		return false;
-	s->scroll[VIEW_DENOISE] = (int32_t)below;
-	return true;
+	return view_scroll(key, &s->scroll[VIEW_DENOISE], 8, c->nth > 1 ? c->nth - 1 : 0);
 }
 
 static const struct hint hints[] = { { "\xe2\x86\x90\xe2\x86\x92", "position" },

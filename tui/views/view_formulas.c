@@ -159,7 +159,7 @@ static struct view_text figure_of(const struct formula_sheet *f)
 }
 
 /* As far as there are lines below. */
-static void draw_scrolled(struct pen *p, const struct formula_sheet *f, int32_t *scroll)
+static void draw_scrolled(struct pen *p, const struct formula_sheet *f, int64_t *scroll)
 {
 	struct pen in = pen_sub(p, (struct rect){ 0, TOP, p->r.w, p->r.h - TOP });
 	struct pen nowhere = pen_sub(p, (struct rect){ 0, TOP, p->r.w, 0 });
@@ -168,7 +168,7 @@ static void draw_scrolled(struct pen *p, const struct formula_sheet *f, int32_t 
 	int y;
 
 	*scroll = *scroll < 0 ? 0 : *scroll > most ? most : *scroll;
-	y = draw_lines(&in, -*scroll, f);
+	y = draw_lines(&in, -(int)*scroll, f);
 	in.ink = INK_DIM;
 	pen_wrap(&in, 0, y, in.r.w, 3, view_formula_letters);
 }

@@ -107,7 +107,7 @@ static void put_rows(struct pen *p, const struct timeline *t, struct view_state 
 	/* the newest are seen while it goes on; scrolled up: from there on */
 	if (s->scroll[VIEW_LAYERS] > last)
 		s->scroll[VIEW_LAYERS] = last;
-	first = last - (s->scroll[VIEW_LAYERS] > 0 ? s->scroll[VIEW_LAYERS] : 0);
+	first = last - (int)(s->scroll[VIEW_LAYERS] > 0 ? s->scroll[VIEW_LAYERS] : 0);
 	table_heads(&table);
 	for (int i = first; i < t->n_changed && table.y < p->r.h - FOOT; i++) {
 		table.y++;
@@ -152,11 +152,7 @@ static void layers_draw(struct pen *p, const struct timeline *t, struct view_sta
 
 static bool layers_key(int key, const struct timeline *t, struct view_state *s)
 {
-	int64_t below = s->scroll[VIEW_LAYERS];
-	const bool ours = view_scroll(key, &below, 10, t->n_changed);
-
-	s->scroll[VIEW_LAYERS] = (int32_t)below;
-	return ours;
+	return view_scroll(key, &s->scroll[VIEW_LAYERS], 10, t->n_changed);
 }
 
 const struct view view_layers = {

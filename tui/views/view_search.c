@@ -13,7 +13,7 @@ enum { ALL = 1, ONE_BACK = 2, BACK = 0xfe, ROWS_AT = 8 };
 
 static int back_of(const struct view_state *v)
 {
-	return (v->scroll[VIEW_SEARCH] & BACK) / ONE_BACK;
+	return (int)(v->scroll[VIEW_SEARCH] & BACK) / ONE_BACK;
 }
 
 /* Pruned branches and those tried once are shown if there is room for all. */
@@ -335,7 +335,7 @@ static void move(struct view_state *v, const struct tl_search *s, int by)
 static bool search_key(int key, const struct timeline *t, struct view_state *v)
 {
 	const struct tl_search *s = chosen_search(t, v);
-	int32_t *scroll = &v->scroll[VIEW_SEARCH];
+	int64_t *scroll = &v->scroll[VIEW_SEARCH];
 
 	if (!s)
 		return false;
