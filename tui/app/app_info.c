@@ -47,7 +47,7 @@ static void say_model(FILE *out, const struct timeline *t)
 	fprintf(out, "%-16s%" PRId64 " layers, %" PRId64 " heads\n", "", s->n_layers, s->n_heads);
 	fprintf(out, "%-16s%s%s%s, %" PRId64 " thread%s, arithmetic %" PRId64 "\n", "computed on",
 		t->backend, strcmp(t->isa, t->backend) ? " " : "", strcmp(t->isa, t->backend) ? t->isa : "",
-		s->threads, s->threads == 1 ? "" : "s", s->arith);
+		s->threads, plural(s->threads), s->arith);
 	fprintf(out, "%-16s%d of %" PRId64 " tokens, %" PRId64 " slots\n", "pages", t->n_pages,
 		s->page_size, s->slots);
 }

@@ -28,7 +28,7 @@ static int save(struct app *a, const char *name, struct err *e)
 	}
 	if (!rc)
 		app_say(a, SAY_INFO, "preset %s has %d setting%s; cutaway --preset %s begins with it", name,
-			n, n == 1 ? "" : "s", name);
+			n, plural(n), name);
 	free(path);
 	return rc;
 }

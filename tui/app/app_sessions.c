@@ -73,7 +73,7 @@ static void add(struct app *a, const struct recording_file *f, const char *path)
 		return;
 	begun = (time_t)((l.unix_ns ? l.unix_ns : f->mtime_ns) / 1000000000);
 	name_of(f->name, begun, name, sizeof name);
-	snprintf(value, sizeof value, "%lld turn%s", (long long)l.turns, l.turns == 1 ? "" : "s");
+	snprintf(value, sizeof value, "%lld turn%s", (long long)l.turns, plural(l.turns));
 	snprintf(text, sizeof text, "%s%s%s%s", l.text, *l.lesson ? " · lesson " : "", l.lesson,
 		l.state == LISTED_UNREADABLE ? " · unreadable" : "");
 	snprintf(line, sizeof line, "/session %s", f->name);
@@ -214,8 +214,8 @@ static int confirm(struct app *a, const char *path, struct err *e)
 
 	if (session_file_ours(path, "delete", &l, e))
 		return -1;
-	snprintf(text, sizeof text, "%lld turn%s, %lld tokens: %s", (long long)l.turns,
-		l.turns == 1 ? "" : "s", (long long)l.tokens, l.text);
+	snprintf(text, sizeof text, "%lld turn%s, %lld tokens: %s", (long long)l.turns, plural(l.turns),
+		(long long)l.tokens, l.text);
 	palette_begin(&a->palette, "delete it for good?", "");
 	palette_add(&a->palette,
 		&(struct palette_item){

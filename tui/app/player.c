@@ -13,11 +13,6 @@
 #include "fold/timeline_fold.h"
 #include "base/clock.h"
 
-/* A keyframe made here, in the background, for a file without keyframes. */
-struct player_key {
-	struct key_row row; /* its spans are ours */
-};
-
 struct player {
 	char *path;
 	struct reader *reader;
@@ -29,13 +24,14 @@ struct player {
 
 	struct reader *scan; /* reads ahead for keyframes; NULL: not needed, or done */
 	struct keyframer *keyframer;
-	struct player_key *key; /* [n_keys] by step: KEY_STEPS, 2 * KEY_STEPS … */
+	/* [n_keys] made here, by step: KEY_STEPS, 2 * KEY_STEPS …; their spans are ours */
+	struct key_row *key;
 	int64_t n_keys, cap_keys, n_scanned;
 
 	struct player_mark *mark;
 	int n_marks, cap_marks;
-	bool coarse;                     /* a mark is the last step of its span */
-	int64_t marked_seq, marked_step; /* marks of keyframes up to here are added */
+	bool coarse;        /* a mark is the last step of its span */
+	int64_t marked_seq; /* marks of keyframes up to here are added */
 };
 
 enum { NEAR_STEPS = 2 * KEY_STEPS, EXACT_MARKS = 20000 };
@@ -94,7 +90,7 @@ static int keep(struct player *p, struct key_row row, struct err *e)
 		free((void *)row.state.data);
 		return err_set(e, ERR_MEMORY, "the recording does not fit the memory");
 	}
-	p->key[p->n_keys++].row = row;
+	p->key[p->n_keys++] = row;
 	if (p->coarse)
 		add_marks_of(p, &row);
 	return 0;
@@ -108,8 +104,7 @@ static void scan_close(struct player *p)
 	p->keyframer = NULL;
 }
 
-/* Reads on to make keyframes. 1: there is more, 0: not needed or done, -1. */
-static int scan(struct player *p, int64_t budget_ns, struct err *e)
+int player_read(struct player *p, int64_t budget_ns, struct err *e)
 {
 	int64_t until = now_ns() + budget_ns;
 	struct key_row row;
@@ -180,8 +175,8 @@ static int older_keys(void *arg, int64_t first, int64_t last,
 
 	if (reader_info(p->reader)->keyframes)
 		return reader_keyframes(p->reader, first, last, true, fn, to, p->err);
-	for (int64_t i = 0; i < p->n_keys && p->key[i].row.seq <= last; i++)
-		if (p->key[i].row.seq >= first && !fn(to, &p->key[i].row))
+	for (int64_t i = 0; i < p->n_keys && p->key[i].seq <= last; i++)
+		if (p->key[i].seq >= first && !fn(to, &p->key[i]))
 			break;
 	return 0;
 }
@@ -245,8 +240,8 @@ void player_close(struct player *p)
 		return;
 	scan_close(p);
 	for (int64_t i = 0; i < p->n_keys; i++) {
-		free((void *)p->key[i].row.tokens.data);
-		free((void *)p->key[i].row.state.data);
+		free((void *)p->key[i].tokens.data);
+		free((void *)p->key[i].state.data);
 	}
 	reader_close(p->reader);
 	free(p->key);
@@ -277,11 +272,6 @@ const struct player_mark *player_marks(const struct player *p, int *n)
 	return p->mark;
 }
 
-int player_read(struct player *p, int64_t budget_ns, struct err *e)
-{
-	return scan(p, budget_ns, e);
-}
-
 int player_refresh(struct player *p, struct err *e)
 {
 	int64_t before = reader_info(p->reader)->last_seq;
@@ -302,7 +292,7 @@ static int key_at(struct player *p, int64_t step, struct key_row *row, struct er
 	if (!reader_info(p->reader)->keyframes) {
 		if (step / KEY_STEPS < 1 || step / KEY_STEPS > p->n_keys)
 			return 0;
-		*row = p->key[step / KEY_STEPS - 1].row;
+		*row = p->key[step / KEY_STEPS - 1];
 		return row->step == step;
 	}
 	seq = reader_step_seq(p->reader, step);

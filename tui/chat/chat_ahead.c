@@ -12,7 +12,7 @@ enum {
 struct view_text chat_trim_words(const struct app *a, const struct conversation_prompt *p)
 {
 	return view_form("%d turn%s left out (%s tokens), %s computed again", p->trimmed_turns,
-		p->trimmed_turns == 1 ? "" : "s", view_count(p->trimmed_tokens).text,
+		plural(p->trimmed_turns), view_count(p->trimmed_tokens).text,
 		view_count(p->moved + p->same % view_page_size(&a->timeline)).text);
 }
 

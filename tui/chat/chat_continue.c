@@ -65,7 +65,6 @@ int chat_continue(struct app *a, struct err *e)
 	app_say(a, SAY_INFO,
 		"%s goes on: %d turn%s, %d tokens, computed again with your next words; /settings has its "
 		"settings",
-		slash ? slash + 1 : p->path, p->n_turns, p->n_turns == 1 ? "" : "s",
-		p->turn[p->n_turns - 1].n);
+		slash ? slash + 1 : p->path, p->n_turns, plural(p->n_turns), p->turn[p->n_turns - 1].n);
 	return 0;
 }

@@ -143,6 +143,6 @@ int chat_load(struct app *a, const char *text, struct err *e)
 	else
 		app_say(a, SAY_INFO,
 			"%d background request%s: /view requests shows them, /cancel ends them", b.n,
-			b.n == 1 ? "" : "s");
+			plural(b.n));
 	return rc;
 }

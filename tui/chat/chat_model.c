@@ -405,7 +405,7 @@ static void say_changed(struct app *a, const struct chat_model *m, const struct 
 
 	if (m->n_turns)
 		snprintf(kept, sizeof kept, "; its %d turn%s again as %d tokens of this model", m->n_turns,
-			m->n_turns == 1 ? "" : "s", n);
+			plural(m->n_turns), n);
 	app_say(a, old->code || !info->chat_known ? SAY_ERROR : SAY_INFO,
 		"the conversation goes on with %s%s%s%s%s%s%s", info->name, kept,
 		*m->refused ? "; not taken: " : "", m->refused,

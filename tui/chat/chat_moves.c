@@ -214,8 +214,8 @@ static void say_in_place(
 		"request %s went back to position %" PRId64 "%s: %" PRId64 " token%s and %" PRId64
 		" page%s let go of, %" PRId64 " row%s to compute%s",
 		view_label(r->id).text, w->kept, forced_words(&a->timeline, m).text, w->had - w->kept,
-		w->had - w->kept == 1 ? "" : "s", w->pages, w->pages == 1 ? "" : "s", w->recompute,
-		w->recompute == 1 ? "" : "s", goes_on ? "" : " · F5 goes on, /undo returns");
+		plural(w->had - w->kept), w->pages, plural(w->pages), w->recompute, plural(w->recompute),
+		goes_on ? "" : " · F5 goes on, /undo returns");
 }
 
 static void say_fork(struct app *a, const struct move *m, const char *changed, bool goes_on)

@@ -60,7 +60,7 @@ void chat_hold_loop(struct app *a)
 	app_say(a, SAY_INFO,
 		"held: the answer repeats %d token%s. F5 goes on, Ctrl-C or another question ends it; %s; "
 		"/loops run never holds",
-		r->period, r->period == 1 ? "" : "s",
+		r->period, plural(r->period),
 		r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 draws others");
 }
 

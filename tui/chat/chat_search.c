@@ -156,7 +156,7 @@ static void say_end(struct app *a, const struct call *call, const struct chat_se
 			"%s%s%.30s%s: the best of %d answer%s, score %s; sharing saved %.0f %% of the pages · "
 			"/view search",
 			method, *judge ? " by " : "", judge, v->cancelled ? " was stopped" : "", v->n_answers,
-			v->n_answers == 1 ? "" : "s", score, saved);
+			plural(v->n_answers), score, saved);
 }
 
 static void cancel(struct engine *engine, void *id)

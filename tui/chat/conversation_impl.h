@@ -66,7 +66,6 @@ struct conversation {
 
 /* conversation.c. Those of answers are called with the lock held. */
 void conv_answers_clear(struct conversation *c);
-void conv_turns_drop(struct conversation *c, int n); /* the oldest n */
 void conv_turn_free(struct turn *t);
 struct answer *conv_answer_of(struct conversation *c, int64_t request);
 /* there is room in answer[] */

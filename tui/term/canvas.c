@@ -154,8 +154,6 @@ static int text_columns(const struct canvas *c, const char *text, size_t size)
 	return columns;
 }
 
-static int draw_text(struct pen *p, int x, int y, int end, const char *text, size_t size);
-
 /* Draws from x on, up to column `end` (exclusive), both of the pen. */
 static int draw_text(struct pen *p, int x, int y, int end, const char *text, size_t size)
 {

@@ -44,7 +44,7 @@ static bool begins_alike(const struct tl_request *a, const struct tl_request *b)
 }
 
 /* Of two such turns with the same prompt, one is a retry of the other. */
-bool turn_begins_anew(const struct timeline *t, const struct tl_request *r)
+static bool begins_anew(const struct timeline *t, const struct tl_request *r)
 {
 	const struct tl_request *before = previous(t, r);
 
@@ -97,7 +97,7 @@ static struct view_text loop_words(
 		return state;
 	if (state.text[0]) /* brief, so that what helps is seen at 80 columns */
 		return view_form("%.120s · in a loop: %s", state.text, helps);
-	return view_form("in a loop of %d token%s: %s%s", r->period, r->period == 1 ? "" : "s",
+	return view_form("in a loop of %d token%s: %s%s", r->period, plural(r->period),
 		r->finished ? ""
 		: n->paused ? "F5 goes on, Ctrl-C ends, "
 					: "Ctrl-C stops it, ",
@@ -160,7 +160,7 @@ static void side_words(struct turn *n, const struct timeline *t, const struct tl
 	}
 	if (r->trimmed_tokens > 0)
 		n->trimmed = view_form("the context was full: %d turn%s (%d tokens) left out",
-			r->trimmed_turns, r->trimmed_turns == 1 ? "" : "s", r->trimmed_tokens);
+			r->trimmed_turns, plural(r->trimmed_turns), r->trimmed_tokens);
 	if (abandoned && r->looked_up)
 		n->abandoned = view_form("%d futures of one prompt; %s of its %s tokens were cached",
 			abandoned, view_count(r->lookup.hit).text, view_count(r->lookup.asked).text);
@@ -202,7 +202,7 @@ static void files_words(struct turn *n, const char *text)
 		if (used < sizeof n->files.text)
 			used += (size_t)snprintf(n->files.text + used, sizeof n->files.text - used,
 				"%s%.*s, %d line%s", used ? " · " : "after ",
-				f.name_size < 60 ? (int)f.name_size : 60, f.name, f.lines, f.lines == 1 ? "" : "s");
+				f.name_size < 60 ? (int)f.name_size : 60, f.name, f.lines, plural(f.lines));
 }
 
 /* Where the question stands in the prompt its tokens are known. False: it does not stand there to
@@ -246,7 +246,7 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 	const struct turn_look *look)
 {
 	*n = (struct turn){ .t = t, .r = r, .same_question = same_question(t, r) };
-	n->rule = turn_begins_anew(t, r) ? turn_anew : NULL;
+	n->rule = begins_anew(t, r) ? turn_anew : NULL;
 	n->is_choice = is_choice(t, r);
 	n->paused = look->paused;
 	side_words(n, t, r);
@@ -339,7 +339,7 @@ void turn_of_search(
 					  s->method ? s->method : "", search_running(s),
 					  search_waiting(s) ? view_form(", %d wait for a score", search_waiting(s)).text
 										: "",
-					  view_count(s->n_answers).text, s->n_answers == 1 ? "" : "s",
+					  view_count(s->n_answers).text, plural(s->n_answers),
 					  leads ? "; the best begins so" : "");
 	n->n_lines = 1 + n->asked.n_lines + n->answer.n_lines + 1;
 }
@@ -404,7 +404,7 @@ struct chat_left chat_left(const struct timeline *t, const bool *shown)
 
 		if (!shown[i] || r->kind == EV_REQUEST_KIND_served || goes_on(t, before, r))
 			continue;
-		if (turn_begins_anew(t, r))
+		if (begins_anew(t, r))
 			n = first = 0;
 		first += r->trimmed_turns;
 		first = first < n ? first : n;

@@ -40,8 +40,7 @@ void wrap_add_given(
 /* The tokens of an answer, without the end-of-turn token. While the answer runs, an incomplete last
  * character is left out. */
 void wrap_add_tokens(struct wrap *w, const struct timeline *t, const struct tl_request *r);
-/* Takes the first bytes away. */
-void wrap_drop(struct wrap *w, size_t size);
+
 /* Fills line[]. At least one line if there is text. width at least 1. */
 void wrap_lines(struct wrap *w, int width, bool ascii);
 /* Line that shows the first byte of a token, or -1. */
@@ -127,8 +126,7 @@ const struct tl_search *turn_searching(const struct timeline *t);
 /* A turn that a search answers: shows the leading branch so far. */
 void turn_of_search(
 	struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii);
-/* Whether it is a turn that begins a new conversation. */
-bool turn_begins_anew(const struct timeline *t, const struct tl_request *r);
+
 /* Shows only so many lines of the answer, its newest, unless the cursor is in it. */
 void turn_shorten(struct turn *n, int32_t lines);
 void turn_free(struct turn *n);

@@ -66,7 +66,7 @@ void wrap_add_piece(struct wrap *w, const struct wrap *from, size_t begin, size_
 		wrap_add_styled(w, from->text + i, 1, from->owner + i, from->style[i]);
 }
 
-void wrap_drop(struct wrap *w, size_t size)
+static void wrap_drop(struct wrap *w, size_t size)
 {
 	w->size -= size;
 	memmove(w->text, w->text + size, w->size);

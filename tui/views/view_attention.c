@@ -2,7 +2,7 @@
  *
  * Shares are means over all heads (of one layer, or of all), or those of one chosen head, which the
  * engine observes from the step after it was chosen on. They are normalised, because packing moves
- * their sum slightly off 1. Colours are those of the pages view (view_heat.h). Thread: the UI's. */
+ * their sum slightly off 1. Colours are those of the pages view (view_heat). Thread: the UI's. */
 
 #include "tui/views/view_util.h"
 
@@ -186,9 +186,8 @@ static struct view_text figure_of(const struct look *k, int w)
 								   : k->layer >= 0 ? view_form("layer %d", k->layer)
 												   : view_form("all layers");
 	const struct view_text forms[] = {
-		view_form(
-			"%s · %s in %d of %d page%s", where.text, part.text, top, k->n, k->n == 1 ? "" : "s"),
-		view_form("%s · %s in %d page%s", where.text, part.text, top, top == 1 ? "" : "s"),
+		view_form("%s · %s in %d of %d page%s", where.text, part.text, top, k->n, plural(k->n)),
+		view_form("%s · %s in %d page%s", where.text, part.text, top, plural(top)),
 		view_form("%s · %s in %d/%d", where.text, part.text, top, k->n),
 		view_form("%s · %s", where.text, part.text),
 	};

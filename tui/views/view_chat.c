@@ -365,7 +365,7 @@ static struct view_text head_words(
 		return view_form("cursor on token %" PRId64, r->token[s->token].pos);
 	if (s->scroll[VIEW_CHAT] > 0)
 		return view_form(
-			"%d line%s below", (int)s->scroll[VIEW_CHAT], s->scroll[VIEW_CHAT] == 1 ? "" : "s");
+			"%d line%s below", (int)s->scroll[VIEW_CHAT], plural(s->scroll[VIEW_CHAT]));
 	return legend(t, n_left, s->plain, c, w);
 }
 

@@ -153,9 +153,9 @@ static struct view_text figure_of(const struct formula_sheet *f)
 {
 	if (!f->sample.n && f->machine.id && !strcmp(f->machine.id, "this"))
 		return view_form("prediction: no decode step was timed yet");
-	return f->predicted ? view_form("prediction: this was not run")
-						: view_form("beside the last %d decode step%s", f->sample.n,
-							  f->sample.n == 1 ? "" : "s");
+	return f->predicted
+			   ? view_form("prediction: this was not run")
+			   : view_form("beside the last %d decode step%s", f->sample.n, plural(f->sample.n));
 }
 
 /* As far as there are lines below. */

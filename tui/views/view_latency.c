@@ -134,7 +134,6 @@ static void draw_title(
 
 static void draw_ends(struct pen *p, const struct scale *s, bool steps, int y)
 {
-
 	view_put(p, 0, y, INK_DIM, "%s", value_words(s->low, steps).text);
 	if (s->high > s->low)
 		view_put_right(p, p->r.w, y, INK_DIM, "%s", value_words(s->high, steps).text);
@@ -295,7 +294,7 @@ static void draw_head(struct pen *p, const struct timeline *t)
 	const int64_t tokens = (int64_t)histogram_n(&t->latency[TL_TTFT]);
 
 	view_head(p, "latency", "%s first token%s · time measured, steps counted",
-		view_count(tokens).text, tokens == 1 ? "" : "s");
+		view_count(tokens).text, plural(tokens));
 }
 
 static void draw_latency(struct pen *p, const struct timeline *t, struct view_state *s)

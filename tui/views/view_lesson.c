@@ -384,7 +384,7 @@ static void draw_sheet(
 
 	s.p = &in, s.x = s.y = 0, s.top = top;
 	if (top)
-		snprintf(head, sizeof head, "%d line%s above · ", top, top == 1 ? "" : "s");
+		snprintf(head, sizeof head, "%d line%s above · ", top, plural(top));
 	snprintf(head + strlen(head), sizeof head - strlen(head), "%s",
 		t->lesson.name ? t->lesson.name : "");
 	pen_head(p, "lesson", head);

@@ -133,11 +133,11 @@ static struct view_text event_words(const struct tl_page_event *e)
 	switch (e->action) {
 	case EV_PAGE_alloc: return view_form("takes it for its block %d", e->block);
 	case EV_PAGE_share:
-		return view_form("reads it: same beginning, %d reader%s", e->refs, e->refs == 1 ? "" : "s");
+		return view_form("reads it: same beginning, %d reader%s", e->refs, plural(e->refs));
 	case EV_PAGE_copy:
 		return view_form("copies page %lld into it before writing", (long long)e->other);
 	case EV_PAGE_release:
-		return e->refs ? view_form("lets go, %d reader%s left", e->refs, e->refs == 1 ? "" : "s")
+		return e->refs ? view_form("lets go, %d reader%s left", e->refs, plural(e->refs))
 					   : view_form("released, no reader is left");
 	case EV_PAGE_unseen: return view_form("gives it back: out of sight of all its rows to come");
 	case EV_PAGE_cache: return view_form("filled it: kept by the prefix cache");
@@ -280,7 +280,7 @@ static int put_table(
 	int x = LEFT;
 
 	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%d page%s, %lld tokens", held,
-		held == 1 ? "" : "s", (long long)r->computed);
+		plural(held), (long long)r->computed);
 	for (int32_t b = 0; b < r->n_pages; b++) {
 		struct pen in = *p;
 		int32_t page = r->pages[b];

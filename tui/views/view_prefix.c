@@ -260,7 +260,7 @@ static int put_beginning(
 
 static int put_pages(struct pen *p, int x, int y, int64_t pages)
 {
-	return view_put(p, x, y, INK_DIM, "%s page%s", view_count(pages).text, pages == 1 ? "" : "s");
+	return view_put(p, x, y, INK_DIM, "%s page%s", view_count(pages).text, plural(pages));
 }
 
 static void draw_shared(struct pen *p, int y, const struct timeline *t, const struct line *line)
@@ -309,7 +309,6 @@ static void draw_tree(struct pen *p, const struct timeline *t, const struct view
 /* One line for small screens: the newest lookup, in words. */
 static void draw_newest(struct pen *p, int y, const struct timeline *t, const struct tl_request *r)
 {
-
 	view_put(
 		p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%s", reason_words(t, &r->lookup).text);
 }
@@ -322,67 +321,6 @@ static void draw_rate(struct pen *p, int y, const struct timeline *t)
 		view_count(t->n_hit_tokens).text, view_count(t->n_prompt_tokens).text,
 		view_percent((double)t->n_hit_tokens / (double)t->n_prompt_tokens).text);
 }
-
-static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s)
-{
-	const int pins = view_put_pins(NULL, 0, 8, t), half = (p->r.h - 5 - pins) / 2;
-	struct pen tree = pen_sub(p, (struct rect){ 0, 2, p->r.w > 90 ? 90 : p->r.w, half });
-	struct pen table =
-		pen_sub(p, (struct rect){ 0, 5 + half + pins, p->r.w, p->r.h - 5 - half - pins });
-
-	draw_tree(&tree, t, s);
-	view_put_pins(p, 3 + half, pins, t);
-	draw_rate(p, 3 + half + pins, t);
-	view_put_lookups(&table, t, s);
-}
-
-/* What became of the request in focus. */
-static struct view_text figure_of(const struct tl_request *r)
-{
-	if (r && r->looked_up)
-		return view_form("hit %s of %s tokens%s", view_count(r->lookup.hit).text,
-			view_count(r->lookup.asked).text,
-			r->lookup.pinned > 0
-				? view_form(" · %s of them pinned", view_count(r->lookup.pinned).text).text
-				: "");
-	return view_form(!r || r->state != TL_FINISHED ? "waits to be looked up"
-					 : r->n_tokens && r->token[0].source == EV_SOURCE_taken ? "taken from a search"
-					 : r->n_tokens && ev_is_earlier(r->token[0].source) ? "of the session before"
-																		: "was not looked up");
-}
-
-static void prefix_draw(struct pen *p, const struct timeline *t, struct view_state *s)
-{
-	const struct tl_request *r = view_request(t, s);
-
-	const int pins = view_put_pins(NULL, 0, (p->r.h - 1) / 3, t);
-	struct pen tree = pen_sub(p, (struct rect){ 0, 1, p->r.w, p->r.h - 1 - pins });
-
-	if (!t->n_requests) {
-		view_empty(p, view_prefix.name, "nothing yet: each prompt is looked up when it arrives");
-		return;
-	}
-	pen_head(p, view_prefix.name, figure_of(r).text);
-	if (s->zoomed && p->r.h >= 14 && p->r.w >= 60)
-		draw_zoomed(p, t, s);
-	else if (p->r.h == 2 && r && r->looked_up)
-		draw_newest(p, 1, t, r);
-	else {
-		draw_tree(&tree, t, s);
-		view_put_pins(p, p->r.h - pins, pins, t);
-	}
-}
-
-static bool prefix_key(int key, const struct timeline *t, struct view_state *s)
-{
-	return s->zoomed && view_scroll(key, &s->cursor[VIEW_PREFIX], 8, t->n_requests);
-}
-
-const struct view view_prefix = {
-	VIEW(PREFIX, prefix, "prefix cache", 24, 2, 5),
-	.draw = prefix_draw,
-	.key = prefix_key,
-};
 
 /* --- pins, and the table of lookups --- */
 
@@ -406,10 +344,10 @@ static void draw_pin(struct pen *p, int y, const struct timeline *t, const struc
 		x += view_put(
 			p, x, y, INK_TEXT, "%lld s left", (long long)(left > 0 ? left / 1000000000 : 0));
 	x += view_put(p, x, y, INK_DIM, " %s gave %s tokens to %lld prompt%s", dot,
-		view_count(pin->given).text, (long long)pin->prompts, pin->prompts == 1 ? "" : "s");
+		view_count(pin->given).text, (long long)pin->prompts, plural(pin->prompts));
 }
 
-int view_put_pins(struct pen *p, int y, int rows, const struct timeline *t)
+static int draw_pins(struct pen *p, int y, int rows, const struct timeline *t)
 {
 	int n = 0, at = 0;
 
@@ -461,7 +399,7 @@ static void draw_lookup(
 	put_reason(table, t, l);
 }
 
-void view_put_lookups(struct pen *p, const struct timeline *t, struct view_state *s)
+static void draw_lookups(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	struct table table = TABLE(p, wide, 0);
 	int rows = p->r.h - 1, n = 0, skip;
@@ -478,3 +416,64 @@ void view_put_lookups(struct pen *p, const struct timeline *t, struct view_state
 			table.y--;
 		}
 }
+
+static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const int pins = draw_pins(NULL, 0, 8, t), half = (p->r.h - 5 - pins) / 2;
+	struct pen tree = pen_sub(p, (struct rect){ 0, 2, p->r.w > 90 ? 90 : p->r.w, half });
+	struct pen table =
+		pen_sub(p, (struct rect){ 0, 5 + half + pins, p->r.w, p->r.h - 5 - half - pins });
+
+	draw_tree(&tree, t, s);
+	draw_pins(p, 3 + half, pins, t);
+	draw_rate(p, 3 + half + pins, t);
+	draw_lookups(&table, t, s);
+}
+
+/* What became of the request in focus. */
+static struct view_text figure_of(const struct tl_request *r)
+{
+	if (r && r->looked_up)
+		return view_form("hit %s of %s tokens%s", view_count(r->lookup.hit).text,
+			view_count(r->lookup.asked).text,
+			r->lookup.pinned > 0
+				? view_form(" · %s of them pinned", view_count(r->lookup.pinned).text).text
+				: "");
+	return view_form(!r || r->state != TL_FINISHED ? "waits to be looked up"
+					 : r->n_tokens && r->token[0].source == EV_SOURCE_taken ? "taken from a search"
+					 : r->n_tokens && ev_is_earlier(r->token[0].source) ? "of the session before"
+																		: "was not looked up");
+}
+
+static void prefix_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_request *r = view_request(t, s);
+
+	const int pins = draw_pins(NULL, 0, (p->r.h - 1) / 3, t);
+	struct pen tree = pen_sub(p, (struct rect){ 0, 1, p->r.w, p->r.h - 1 - pins });
+
+	if (!t->n_requests) {
+		view_empty(p, view_prefix.name, "nothing yet: each prompt is looked up when it arrives");
+		return;
+	}
+	pen_head(p, view_prefix.name, figure_of(r).text);
+	if (s->zoomed && p->r.h >= 14 && p->r.w >= 60)
+		draw_zoomed(p, t, s);
+	else if (p->r.h == 2 && r && r->looked_up)
+		draw_newest(p, 1, t, r);
+	else {
+		draw_tree(&tree, t, s);
+		draw_pins(p, p->r.h - pins, pins, t);
+	}
+}
+
+static bool prefix_key(int key, const struct timeline *t, struct view_state *s)
+{
+	return s->zoomed && view_scroll(key, &s->cursor[VIEW_PREFIX], 8, t->n_requests);
+}
+
+const struct view view_prefix = {
+	VIEW(PREFIX, prefix, "prefix cache", 24, 2, 5),
+	.draw = prefix_draw,
+	.key = prefix_key,
+};

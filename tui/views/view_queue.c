@@ -135,7 +135,7 @@ static int draw_hold(struct pen *p, const struct timeline *t, int y)
 	if (!words.text[0])
 		return 0;
 	view_put(p, 0, y, INK_TEXT, "%s (%s%d step%s)", words.text,
-		n == t->n_steps && n > 1 ? "over " : "", n, n == 1 ? "" : "s");
+		n == t->n_steps && n > 1 ? "over " : "", n, plural(n));
 	return 1;
 }
 

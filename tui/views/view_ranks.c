@@ -89,7 +89,7 @@ static int put_all(struct pen *p, int x, const struct timeline *t)
 		sent += t->rank[i].sum.sent; /* 64 times TL_INT_MAX at most */
 	return put_sum(p, x, view_bytes((double)sent).text,
 		view_form("sent in %s step%s", view_count(t->rank[0].sum.steps).text,
-			t->rank[0].sum.steps == 1 ? "" : "s")
+			plural(t->rank[0].sum.steps))
 			.text);
 }
 
@@ -227,48 +227,6 @@ static bool has_prefill(const struct timeline *t)
 	return t->n_handovers || (ranks && strcmp(ranks, "0") != 0);
 }
 
-static void ranks_draw(struct pen *p, const struct timeline *t, struct view_state *s)
-{
-	const struct sums sums = sums_of(t);
-	const struct fit f = fit_of(p, t);
-	const int first = table_first(&s->cursor[VIEW_RANKS], t->n_ranks, f.n);
-	int y = 3;
-
-	if (!t->n_ranks && has_prefill(t)) {
-		view_ranks_prompts(p, t, s);
-		return;
-	}
-	if (!t->n_ranks) {
-		view_empty(p, view_ranks.name,
-			t->attached.on
-				? "another server does not tell what its ranks do"
-				: "one rank computes the model; --tensor-parallel 2 at the start splits "
-				  "it over two, to the same bits; --prefill-ranks 1 gives prompts one of "
-				  "their own");
-		return;
-	}
-	draw_head(p, t);
-	draw_sums(p, t, &sums);
-	if (f.lanes) {
-		view_ranks_lanes(p, y, t, first, f.n, f.rows);
-		y += view_ranks_lanes_lines(f.n, f.rows) + 1;
-	}
-	draw_did(p, y, t, first, f.n, &sums);
-	if (f.has)
-		draw_has(p, p->r.w < SIDE_BY_SIDE ? y + f.n + 2 : y, t, first, f.n);
-}
-
-static bool ranks_key(int key, const struct timeline *t, struct view_state *s)
-{
-	return table_key(key, &s->cursor[VIEW_RANKS], t->n_ranks ? t->n_ranks : t->n_handovers);
-}
-
-const struct view view_ranks = {
-	VIEW(RANKS, ranks, "ranks", 34, 5, 12),
-	.draw = ranks_draw,
-	.key = ranks_key,
-};
-
 /* --- prompts that prefill ranks computed --- */
 
 enum { OF_REQUEST, OF_RANK, OF_TOKENS, THERE, BACK, WAITED, FIRST, ALL, WHY };
@@ -306,10 +264,10 @@ static void put_prompt(const struct table *k, const struct tl_handover *h)
 		table_put(k, WHY, INK_REJECTED, "other bytes came than were sent");
 	else if (e->given)
 		table_put(k, WHY, INK_DIM, "and %lld cached page%s it lacked", (long long)e->given,
-			e->given == 1 ? "" : "s");
+			plural(e->given));
 }
 
-void view_ranks_prompts(struct pen *p, const struct timeline *t, struct view_state *s)
+static void draw_prompts(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	struct table k = TABLE(p, prompt_columns, 2);
 	const int first = table_first(&s->cursor[VIEW_RANKS], t->n_handovers, p->r.h - k.y - 1);
@@ -328,3 +286,45 @@ void view_ranks_prompts(struct pen *p, const struct timeline *t, struct view_sta
 	for (int i = first; i < t->n_handovers && ++k.y < p->r.h; i++)
 		put_prompt(&k, &t->handover[t->n_handovers - 1 - i]);
 }
+
+static void ranks_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const struct sums sums = sums_of(t);
+	const struct fit f = fit_of(p, t);
+	const int first = table_first(&s->cursor[VIEW_RANKS], t->n_ranks, f.n);
+	int y = 3;
+
+	if (!t->n_ranks && has_prefill(t)) {
+		draw_prompts(p, t, s);
+		return;
+	}
+	if (!t->n_ranks) {
+		view_empty(p, view_ranks.name,
+			t->attached.on
+				? "another server does not tell what its ranks do"
+				: "one rank computes the model; --tensor-parallel 2 at the start splits "
+				  "it over two, to the same bits; --prefill-ranks 1 gives prompts one of "
+				  "their own");
+		return;
+	}
+	draw_head(p, t);
+	draw_sums(p, t, &sums);
+	if (f.lanes) {
+		view_ranks_lanes(p, y, t, first, f.n, f.rows);
+		y += view_ranks_lanes_lines(f.n, f.rows) + 1;
+	}
+	draw_did(p, y, t, first, f.n, &sums);
+	if (f.has)
+		draw_has(p, p->r.w < SIDE_BY_SIDE ? y + f.n + 2 : y, t, first, f.n);
+}
+
+static bool ranks_key(int key, const struct timeline *t, struct view_state *s)
+{
+	return table_key(key, &s->cursor[VIEW_RANKS], t->n_ranks ? t->n_ranks : t->n_handovers);
+}
+
+const struct view view_ranks = {
+	VIEW(RANKS, ranks, "ranks", 34, 5, 12),
+	.draw = ranks_draw,
+	.key = ranks_key,
+};

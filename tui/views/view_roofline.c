@@ -275,7 +275,7 @@ static int draw_table(struct pen *p, int y, const struct chart *c)
 
 	for (int phase = 0; phase < N_PHASES; phase++)
 		view_put_right(p, 12 + 24 * (phase + 1), y, phase_ink[phase], "%s, %d step%s", name[phase],
-			c->sample[phase].n, c->sample[phase].n == 1 ? "" : "s");
+			c->sample[phase].n, plural(c->sample[phase].n));
 	table_heads(&t);
 	for (int i = 0; i < N_MARKS; i++) {
 		if (!(c->point[DECODE][i].rate > 0) && !(c->point[PREFILL][i].rate > 0))
@@ -317,7 +317,7 @@ static int note_roofs(struct pen *p, int y, const struct timeline *t, const stru
 				: "no roof was measured: a chat does so at its start, and /roof measure");
 	y = put_note(p, y,
 		view_form("memory roof: %s, best of %d reading%s, least %s%s%s%s", view_rate(r->reads).text,
-			r->n, r->n == 1 ? "" : "s", view_rate(r->least).text, age > OLD_NS ? ", read " : "",
+			r->n, plural(r->n), view_rate(r->least).text, age > OLD_NS ? ", read " : "",
 			age > OLD_NS ? view_ns(age).text : "",
 			c->beaten      ? ", and a step was faster: /roof measure reads it again"
 			: age > OLD_NS ? " ago: /roof measure reads it again"
@@ -338,7 +338,7 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 			view_form(
 				"left out: %d step%s of prompt rows and newest tokens at once, neither decode "
 				"nor prefill",
-				c->n_mixed, c->n_mixed == 1 ? "" : "s")
+				c->n_mixed, plural(c->n_mixed))
 				.text);
 }
 
@@ -356,8 +356,8 @@ static struct view_text figure_of(const struct chart *c)
 {
 	const struct tl_sample *m = c->sample[DECODE].n ? &c->sample[DECODE] : &c->sample[PREFILL];
 
-	return view_form("%.3g row%s a step · %.3g op/byte · %.4g Gop/s", m->rows,
-		m->rows == 1 ? "" : "s", m->kernels.ops / m->kernels.bytes, m->kernels.ops / m->kernels.ns);
+	return view_form("%.3g row%s a step · %.3g op/byte · %.4g Gop/s", m->rows, plural(m->rows),
+		m->kernels.ops / m->kernels.bytes, m->kernels.ops / m->kernels.ns);
 }
 
 static void roofline_draw(struct pen *p, const struct timeline *t, struct view_state *s)

@@ -68,12 +68,11 @@ static struct view_text figure(const struct tl_search *s, const struct canvas *c
 	if (search_waiting(s))
 		view_add(&out, " · %d wait for it", search_waiting(s));
 	if (s->n_answers)
-		view_add(
-			&out, " · %s answer%s", view_count(s->n_answers).text, s->n_answers == 1 ? "" : "s");
+		view_add(&out, " · %s answer%s", view_count(s->n_answers).text, plural(s->n_answers));
 	if (s->n_dropped)
 		view_add(&out, " · %s pruned", view_count(s->n_dropped).text);
 	if (s->steps)
-		view_add(&out, " · %s step%s", view_count(s->steps).text, s->steps == 1 ? "" : "s");
+		view_add(&out, " · %s step%s", view_count(s->steps).text, plural(s->steps));
 	return out;
 }
 

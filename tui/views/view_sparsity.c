@@ -52,7 +52,6 @@ static double by_chance(const struct tl_sparsity *s)
 
 static void put_shares(struct table *t, const char *label, const struct tl_sparsity *s, int first)
 {
-
 	t->y++;
 	table_put(t, 0, INK_DIM, "%s", label);
 	for (int k = 0; k < 4; k++)

@@ -130,7 +130,7 @@ static struct view_text figure_of(const struct timeline *t, int64_t request, boo
 	if (brief)
 		return view_form("%s · %s, %.2f a step", name.text, kept.text, mean);
 	return view_form("%s · %s, %.2f tokens a step · %lld step%s · mean accepted length %.2f + 1",
-		name.text, kept.text, mean, (long long)u.members, u.members == 1 ? "" : "s", mean - 1);
+		name.text, kept.text, mean, (long long)u.members, plural(u.members), mean - 1);
 }
 
 /* One word with its mark; 0 if it does not fit any more. */
@@ -259,7 +259,7 @@ static int draw_place_bars(struct pen *p, int y, const struct timeline *t, int64
 
 	view_put(p, 0, y++, INK_DIM,
 		"acceptance rate at position n, those before it accepted: %.47s, %lld step%s, %s%s",
-		drafter_words(t).text, (long long)u.members, u.members == 1 ? "" : "s",
+		drafter_words(t).text, (long long)u.members, plural(u.members),
 		request ? "answer " : "all requests", request ? view_label(request).text : "");
 	for (int i = 0; i < n; i++, y++) {
 		double share = acceptance(&u, i);

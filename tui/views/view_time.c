@@ -284,7 +284,7 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 			"2:4: %s of these weights are matrices of which two of each four are kept",
 			view_bytes((double)t->session.pair_bytes).text);
 	view_put(p, 0, y++, INK_DIM, "measured: ms (mean of %d %s step%s)%s", m->n,
-		m->prefill ? "prompt" : "decode", m->n == 1 ? "" : "s",
+		m->prefill ? "prompt" : "decode", plural(m->n),
 		most > 0 ? ", and the roof, the bandwidth of plain reads" : "");
 	if (most > 0)
 		view_put(p, 0, y++, INK_DIM, "roof: %s",

@@ -156,7 +156,7 @@ static struct view_text state_words(const struct timeline *t, const struct node 
 	if (n->b.abandoned >= 0)
 		return view_form("left at step %" PRId64, t->abandoned[n->b.abandoned].step);
 	if (r->finished && kept)
-		return view_form("%s, %d page%s kept", ends[r->finish.reason], kept, kept == 1 ? "" : "s");
+		return view_form("%s, %d page%s kept", ends[r->finish.reason], kept, plural(kept));
 	if (r->finished)
 		return view_form("%s", ends[r->finish.reason]);
 	if (r->state != TL_RUNNING)

@@ -80,6 +80,12 @@ bool view_no_attention(const struct timeline *t);
 #define VIEW_NO_ATTENTION                                                                          \
 	"this model has no attention: a layer reads its own state, which stands for all tokens so far"
 
+/* The end of a word of n things. */
+static inline const char *plural(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 /* Formatted numbers; what is absent is "–" ("-" in ASCII after the canvas has cleaned it). */
 struct view_text view_count(int64_t n);      /* 1,024 */
 struct view_text view_ns(double ns);         /* 870 us, 3.48 ms, 41 ms, 1.25 s */
@@ -201,12 +207,6 @@ int pages_map_draw(struct pen *p, const struct timeline *t, struct view_state *s
  * where the map does. */
 int64_t pages_map_on(const struct timeline *t, const struct view_state *s, int64_t at, int64_t by);
 
-/* The pins that live, the newest last, on at most so many rows from y on; p NULL: nothing is drawn.
- * Returns how many. */
-int view_put_pins(struct pen *p, int y, int rows, const struct timeline *t);
-/* The table of all lookups, newest last; cursor[VIEW_PREFIX] is its scroll. */
-void view_put_lookups(struct pen *p, const struct timeline *t, struct view_state *s);
-
 /* Parts of the view "ranks". */
 
 /* Whether any rank told what it did when. */
@@ -215,9 +215,6 @@ bool view_ranks_have_lanes(const struct timeline *t);
 int view_ranks_lanes_lines(int n, int rows);
 /* n ranks from `first` on, from line y on. */
 void view_ranks_lanes(struct pen *p, int y, const struct timeline *t, int first, int n, int rows);
-
-/* Prompts that prefill ranks computed, in place of all the rest. */
-void view_ranks_prompts(struct pen *p, const struct timeline *t, struct view_state *s);
 
 /* The table of requests and each of them over time, which the views "requests" and "batch" show. */
 
