@@ -160,7 +160,7 @@ struct view_text app_look_at(struct app *a, const struct watch_hit *hit);
 void app_why_here(struct app *a); /* the question that fits the view in focus */
 
 /* app_info.c: the lossy settings in use as a title, "LOSSY window:512 ", or "". */
-const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap);
+struct view_text app_lossy_title(const struct timeline *t);
 /* How full the context of the newest conversation is, "52 of 8,192 ctx". anew: the request after
  * which one was begun, or 0. */
 void app_context(const struct timeline *t, int64_t anew, struct app_status *s);

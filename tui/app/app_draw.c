@@ -84,8 +84,7 @@ static void draw_status(struct app *a, struct rect r)
 {
 	struct pen p = pen_ink(a, r, INK_BRIGHT);
 	struct app_status s = { .n = 0 };
-	struct view_text name;
-	char lossy[192];
+	struct view_text name, lossy = app_lossy_title(app_timeline(a));
 	int x, end, all, least, room;
 
 	if (r.h < 1)
@@ -97,9 +96,9 @@ static void draw_status(struct app *a, struct rect r)
 	all = text_width(name.text, strlen(name.text), a->canvas.ascii);
 	least = text_width(name.text, strcspn(name.text, " "), a->canvas.ascii);
 	p.attr = ATTR_BOLD;
-	app_lossy_title(app_timeline(a), lossy, sizeof lossy);
-	x = r.w < (*lossy ? 100 : 40) ? 1 : pen_clip(&p, 1, 0, r.w - 1, "cutaway", -1) + 3;
-	x += draw_lossy(&p, x, r.w - 4 - x - least - kept_width(a, &s, r.w >= 100 ? 3 : 2), lossy);
+
+	x = r.w < (*lossy.text ? 100 : 40) ? 1 : pen_clip(&p, 1, 0, r.w - 1, "cutaway", -1) + 3;
+	x += draw_lossy(&p, x, r.w - 4 - x - least - kept_width(a, &s, r.w >= 100 ? 3 : 2), lossy.text);
 	p.attr = 0;
 	room = r.w / 2 - x > least ? r.w / 2 - x : least;
 	end = draw_fields(&p, &s, r.w < 60 ? x : x + least, x + (all < room ? all : room));

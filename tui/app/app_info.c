@@ -3,15 +3,13 @@
 
 #include "tui/app/app.h"
 
-const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap)
+struct view_text app_lossy_title(const struct timeline *t)
 {
 	const struct lossy_settings l = view_lossy(t);
 	char names[160];
 
-	snprintf(buf, cap, "%s", *lossy_print(&l, names, sizeof names) ? "LOSSY " : "");
-	if (*names)
-		snprintf(buf + strlen(buf), cap - strlen(buf), "%s ", names);
-	return buf;
+	return *lossy_print(&l, names, sizeof names) ? view_form("LOSSY %s ", names)
+												 : view_form("%s", "");
 }
 
 void app_context(const struct timeline *t, int64_t anew, struct app_status *s)

@@ -87,19 +87,20 @@ static char *draw_svg(struct app *a, const struct picture *p, size_t *size)
 {
 	const struct timeline *t = app_timeline(a);
 	struct theme theme = { .depth = p->mono ? THEME_MONO : THEME_TRUE, .light = p->light };
-	char title[256], lossy[128], *svg = NULL;
+	const struct view_text lossy = app_lossy_title(t);
+	struct view_text title;
+	char *svg = NULL;
 	FILE *out = open_memstream(&svg, size);
 
 	if (!out)
 		return NULL;
-	snprintf(title, sizeof title, "cutaway: %s, step %lld, %s%s",
-		p->view < 0 ? "screen" : views[p->view]->name, (long long)t->last_step,
-		app_lossy_title(t, lossy, sizeof lossy), t->model_name ? t->model_name : "");
+	title = view_form("cutaway: %s, step %lld, %s%s", p->view < 0 ? "screen" : views[p->view]->name,
+		(long long)t->last_step, lossy.text, t->model_name ? t->model_name : "");
 	a->canvas.h = p->h;
 	picture_draw(a, p->view);
 	a->canvas.h = p->h + NOTE_H;
-	a->canvas.h = p->h + draw_note(&a->canvas, p->h, lossy);
-	svg_write(out, &a->canvas, &theme, title);
+	a->canvas.h = p->h + draw_note(&a->canvas, p->h, lossy.text);
+	svg_write(out, &a->canvas, &theme, title.text);
 	if (!fclose(out))
 		return svg;
 	free(svg);

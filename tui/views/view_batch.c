@@ -7,14 +7,16 @@ enum { MAX_SLOTS = 64, MAX_QUEUE = 64, LEAST_TABLE = 8 };
 
 struct slots {
 	int n, n_running;
-	int number[MAX_SLOTS];      /* slot number */
-	int64_t request[MAX_SLOTS]; /* the newest one in it, within the steps that are shown */
+	struct {
+		int number;
+		int64_t request; /* the newest one in it, within the steps that are shown */
+	} slot[MAX_SLOTS];   /* in the order of their numbers */
 };
 
 static int slot_row(const struct slots *s, int number)
 {
 	for (int i = 0; i < s->n; i++)
-		if (s->number[i] == number)
+		if (s->slot[i].number == number)
 			return i;
 	return -1;
 }
@@ -26,13 +28,11 @@ static void slot_add(struct slots *s, int number, int64_t request)
 	if (at < 0 && (number < 0 || s->n == MAX_SLOTS))
 		return;
 	if (at < 0) {
-		for (at = s->n++; at > 0 && s->number[at - 1] > number; at--) {
-			s->number[at] = s->number[at - 1];
-			s->request[at] = s->request[at - 1];
-		}
-		s->number[at] = number;
+		for (at = s->n++; at > 0 && s->slot[at - 1].number > number; at--)
+			s->slot[at] = s->slot[at - 1];
+		s->slot[at].number = number;
 	}
-	s->request[at] = request;
+	s->slot[at].request = request;
 }
 
 static int32_t first_step(const struct timeline *t, int columns)
@@ -71,11 +71,9 @@ static void fit_slots(const struct timeline *t, struct slots *s, int room)
 {
 	for (int pass = 0; pass < 2; pass++)
 		for (int i = s->n; i-- > 0 && s->n > room;) {
-			if (pass == 0 && slot_runs(t, s->request[i]))
+			if (pass == 0 && slot_runs(t, s->slot[i].request))
 				continue;
-			memmove(s->number + i, s->number + i + 1, (size_t)(s->n - i - 1) * sizeof *s->number);
-			memmove(
-				s->request + i, s->request + i + 1, (size_t)(s->n - i - 1) * sizeof *s->request);
+			memmove(s->slot + i, s->slot + i + 1, (size_t)(s->n - i - 1) * sizeof *s->slot);
 			s->n--;
 		}
 }
@@ -107,10 +105,10 @@ static void draw_chart(struct pen *p, const struct timeline *t, const struct slo
 			view_spark(p, x, y0 + row, view_ink(m->request), height(m));
 		}
 	for (int row = 0; row < s->n; row++)
-		if (slot_runs(t, s->request[row]))
-			view_put_label(p, 0, y0 + row, s->request[row]);
+		if (slot_runs(t, s->slot[row].request))
+			view_put_label(p, 0, y0 + row, s->slot[row].request);
 		else
-			view_put(p, 0, y0 + row, INK_DIM, "%s", view_label(s->request[row]).text);
+			view_put(p, 0, y0 + row, INK_DIM, "%s", view_label(s->slot[row].request).text);
 }
 
 static int draw_queue(struct pen *p, const struct timeline *t, int y)
@@ -149,7 +147,7 @@ static void draw_head(struct pen *p, const struct timeline *t, const struct slot
 	int steps = t->n_steps < columns ? t->n_steps : columns, shown = 0;
 
 	for (int i = 0; i < s->n; i++)
-		shown += slot_runs(t, s->request[i]);
+		shown += slot_runs(t, s->slot[i].request);
 	if (!t->n_requests)
 		pen_head(p, "batch", NULL);
 	else

@@ -255,9 +255,8 @@ static void draw_lens(struct pen *p, const struct timeline *t, struct view_state
 		draw_done(p, t, s, k);
 }
 
-static void move(int32_t *at, int by, const struct lens_look *k, int32_t n)
+static void move(int32_t *at, int by, int32_t n)
 {
-	n = k && k->probe ? n : 0;
 	*at += by;
 	*at = *at < -1 ? n - 1 : *at >= n ? -1 : *at;
 }
@@ -269,11 +268,11 @@ static bool key_lens(int key, const struct timeline *t, struct view_state *s)
 	switch (key) {
 	case KEY_UP_:
 	case KEY_DOWN_:
-		move(&s->layer, key == KEY_DOWN_ ? 1 : -1, k, k && k->probe ? k->probe->n_layers : 0);
+		move(&s->layer, key == KEY_DOWN_ ? 1 : -1, k && k->probe ? k->probe->n_layers : 0);
 		return true;
 	case '[':
 	case ']':
-		move(&s->head, key == ']' ? 1 : -1, k, k && k->probe ? k->probe->n_heads : 0);
+		move(&s->head, key == ']' ? 1 : -1, k && k->probe ? k->probe->n_heads : 0);
 		return true;
 	case KEY_ENTER_: s->cursor[VIEW_LENS] = (s->cursor[VIEW_LENS] + 1) % N_PARTS; return true;
 	case 'l': s->action.what = ACTION_LENS; return true;

@@ -102,11 +102,8 @@ static void paragraph(
 
 static void item(struct sheet *s, const struct lesson_part *p)
 {
-	char mark[16] = "• ";
-
-	if (p->number)
-		snprintf(mark, sizeof mark, "%d. ", p->number);
-	paragraph(s, 2 * p->level, INK_TEXT, mark, p->text);
+	paragraph(
+		s, 2 * p->level, INK_TEXT, p->number ? view_form("%d. ", p->number).text : "• ", p->text);
 }
 
 /* What the answer may be: said before it is given. */
@@ -215,25 +212,21 @@ static struct engine_options ranks_of(const struct timeline *t)
 static void what_next(struct sheet *s, const struct engine_options *now)
 {
 	const char *name = s->t->lesson.name;
-	char line[200], next[64] = "", any[64];
+	char next[64] = "", any[64];
 
-	if (lesson_next(name, s->t->model_path, now, next, sizeof next)) {
-		snprintf(line, sizeof line, "Enter: the next lesson, %s", next);
-		hint(s, line);
-	} else {
+	if (lesson_next(name, s->t->model_path, now, next, sizeof next))
+		hint(s, view_form("Enter: the next lesson, %s", next).text);
+	else
 		*next = '\0';
-	}
 	if (!lesson_next(name, NULL, now, any, sizeof any) || !strcmp(any, next))
 		return;
-	snprintf(line, sizeof line, "%s is next, with another model: cutaway lesson %s", any, any);
-	hint(s, line);
+	hint(s, view_form("%s is next, with another model: cutaway lesson %s", any, any).text);
 }
 
 static void the_end(struct sheet *s, const struct lesson *l)
 {
 	const struct engine_options now = ranks_of(s->t);
 	int asked = 0, predicted = 0, right = 0, stated = 0, holds = 0;
-	char line[160];
 
 	for (int32_t i = 0; i < l->n; i++) {
 		const struct tl_answer *a = timeline_answer(s->t, i);
@@ -246,10 +239,11 @@ static void the_end(struct sheet *s, const struct lesson *l)
 		holds += l->part[i].kind == LESSON_CHECK && good;
 	}
 	new_line(s, 0);
-	snprintf(line, sizeof line,
-		"The end: %d of %d questions predicted, %d of them right; %d of %d statements hold here.",
-		predicted, asked, right, holds, stated);
-	paragraph(s, 0, INK_BRIGHT, "", line);
+	paragraph(s, 0, INK_BRIGHT, "",
+		view_form(
+			"The end: %d of %d questions predicted, %d of them right; %d of %d statements hold here.",
+			predicted, asked, right, holds, stated)
+			.text);
 	if (s->t->lesson.name)
 		what_next(s, &now);
 	hint(s, "/lesson: all of them · /lesson off: back to the chat");
@@ -380,14 +374,11 @@ static void draw_sheet(
 	int top = place(&measured, l, p->r.h - 1, below);
 	struct pen in = *p;
 	struct sheet s = measured;
-	char head[128] = "";
 
 	s.p = &in, s.x = s.y = 0, s.top = top;
-	if (top)
-		snprintf(head, sizeof head, "%d line%s above · ", top, plural(top));
-	snprintf(head + strlen(head), sizeof head - strlen(head), "%s",
+	view_head(p, "lesson", "%s%s",
+		top ? view_form("%d line%s above · ", top, plural(top)).text : "",
 		t->lesson.name ? t->lesson.name : "");
-	pen_head(p, "lesson", head);
 	in.r.h -= *below > 0;
 	sheet_draw(&s, l);
 	if (*below > 0)

@@ -8,19 +8,32 @@ enum { LAYER = 7, BAR_LEAST = 4, FIGURE = 6, SUMS = 6, COLUMNS = 5, AT_BELOW = 1
 static const struct column below[] = { { "smaller than", -22, 0 }, { "1/10", 9, 0 },
 	{ "1/100", 9, 0 }, { "1/1,000", 9, 0 }, { "1/10,000", 9, 0 }, { "of the largest", 0, 2 } };
 
-/* Means over the layers that have it; NaN: none has. */
-static double mean_of(const struct tl_sparsity *s, int what)
+/* what: of the sparsity; -1: attention's weights. */
+static double layer_value(const struct tl_request *r, int32_t layer, int what)
+{
+	if (what >= 0)
+		return (double)r->sparsity.share[layer * EV_N_sparse + what];
+	return layer < r->attention.n_layers ? (double)r->attention.near_zero[layer] : (double)NAN;
+}
+
+/* Mean of layers first to end - 1 that have it; NaN: none has. */
+static double group_value(const struct tl_request *r, int32_t first, int32_t end, int what)
 {
 	double sum = 0;
 	int n = 0;
 
-	for (int32_t l = 0; l < s->n_layers; l++) {
-		const float v = s->share[l * EV_N_sparse + what];
+	for (int32_t l = first; l < end; l++) {
+		const double v = layer_value(r, l, what);
 
-		sum += isnan(v) ? 0 : (double)v;
+		sum += isnan(v) ? 0 : v;
 		n += !isnan(v);
 	}
 	return n ? sum / n : (double)NAN;
+}
+
+static double mean_of(const struct tl_request *r, int what)
+{
+	return group_value(r, 0, r->sparsity.n_layers, what);
 }
 
 static double weights_mean(const struct tl_request *r)
@@ -50,12 +63,12 @@ static double by_chance(const struct tl_sparsity *s)
 	return n ? sum / n : (double)NAN;
 }
 
-static void put_shares(struct table *t, const char *label, const struct tl_sparsity *s, int first)
+static void put_shares(struct table *t, const char *label, const struct tl_request *r, int first)
 {
 	t->y++;
 	table_put(t, 0, INK_DIM, "%s", label);
 	for (int k = 0; k < 4; k++)
-		table_put(t, AT_BELOW + k, INK_BRIGHT, "%s", view_percent(mean_of(s, first + k)).text);
+		table_put(t, AT_BELOW + k, INK_BRIGHT, "%s", view_percent(mean_of(r, first + k)).text);
 }
 
 /* ---- the sums ---- */
@@ -65,8 +78,8 @@ static void put_thresholds(struct pen *p, const struct tl_request *r)
 	struct table t = TABLE(p, below, 1);
 
 	table_heads(&t);
-	put_shares(&t, "attention's output", &r->sparsity, EV_SPARSE_output_1);
-	put_shares(&t, "feed-forward's inner", &r->sparsity, EV_SPARSE_inner_1);
+	put_shares(&t, "attention's output", r, EV_SPARSE_output_1);
+	put_shares(&t, "feed-forward's inner", r, EV_SPARSE_inner_1);
 	t.y++;
 	table_put(&t, 0, INK_DIM, "attention's weights");
 	table_put(&t, AT_BELOW, INK_BRIGHT, "%s", view_percent(weights_mean(r)).text);
@@ -74,13 +87,14 @@ static void put_thresholds(struct pen *p, const struct tl_request *r)
 		r->attention.threshold);
 }
 
-static void put_kept(struct pen *p, int y, const struct tl_sparsity *s)
+static void put_kept(struct pen *p, int y, const struct tl_request *r)
 {
-	const double overlap = mean_of(s, EV_SPARSE_overlap);
+	const struct tl_sparsity *s = &r->sparsity;
+	const double overlap = mean_of(r, EV_SPARSE_overlap);
 	int x = s->mark > 0 ? view_put(p, 0, y, INK_DIM, "inner, at least %.3g: ", s->mark)
 						: view_put(p, 0, y, INK_DIM, "inner, not 0: ");
 
-	x += view_put(p, x, y, INK_BRIGHT, "%s", view_percent(mean_of(s, EV_SPARSE_kept)).text);
+	x += view_put(p, x, y, INK_BRIGHT, "%s", view_percent(mean_of(r, EV_SPARSE_kept)).text);
 	if (!isnan(overlap)) {
 		x += view_put(p, x, y, INK_DIM,
 			s->since == 1 ? " \xc2\xb7 as one token before: " : " \xc2\xb7 as %lld before: ",
@@ -90,7 +104,7 @@ static void put_kept(struct pen *p, int y, const struct tl_sparsity *s)
 	}
 	if (s->rows > 1) {
 		x += view_put(p, x, y, INK_DIM, " \xc2\xb7 any of %lld rows: ", (long long)s->rows);
-		view_put(p, x, y, INK_BRIGHT, "%s", view_percent(mean_of(s, EV_SPARSE_together)).text);
+		view_put(p, x, y, INK_BRIGHT, "%s", view_percent(mean_of(r, EV_SPARSE_together)).text);
 	}
 }
 
@@ -98,7 +112,7 @@ static void put_kept(struct pen *p, int y, const struct tl_sparsity *s)
 
 struct layer_column {
 	const char *label;
-	int what; /* -1: attention's weights */
+	int what;
 };
 static const struct layer_column columns[COLUMNS] = {
 	{ "weights", -1 },
@@ -107,28 +121,6 @@ static const struct layer_column columns[COLUMNS] = {
 	{ "kept", EV_SPARSE_kept },
 	{ "as before", EV_SPARSE_overlap },
 };
-
-static double layer_value(const struct tl_request *r, int32_t layer, int what)
-{
-	if (what >= 0)
-		return (double)r->sparsity.share[layer * EV_N_sparse + what];
-	return layer < r->attention.n_layers ? (double)r->attention.near_zero[layer] : (double)NAN;
-}
-
-/* Mean of layers first to end - 1. */
-static double group_value(const struct tl_request *r, int32_t first, int32_t end, int what)
-{
-	double sum = 0;
-	int n = 0;
-
-	for (int32_t l = first; l < end; l++) {
-		const double v = layer_value(r, l, what);
-
-		sum += isnan(v) ? 0 : v;
-		n += !isnan(v);
-	}
-	return n ? sum / n : (double)NAN;
-}
 
 static void put_layers(struct pen *p, int y, const struct tl_request *r)
 {
@@ -172,7 +164,7 @@ static void sparsity_draw(struct pen *p, const struct timeline *t, struct view_s
 	view_head(p, "sparsity", "request %s, position %lld", view_label(r->id).text,
 		(long long)r->sparsity.pos);
 	put_thresholds(p, r);
-	put_kept(p, SUMS - 1, &r->sparsity);
+	put_kept(p, SUMS - 1, r);
 	put_layers(p, SUMS + 1, r);
 }
 
