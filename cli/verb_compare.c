@@ -12,7 +12,6 @@
 #include "cli/prompt.h"
 #include "sessions/compare/compare_run.h"
 #include "tui/app/app.h"
-#include "tui/app/load.h"
 #include "tui/app/tui.h"
 #include "tui/inspect/inspect.h"
 

@@ -21,19 +21,20 @@ static void names_of(const struct command *c, char *out, size_t cap)
 static void add_command(struct app *a, const struct command *c)
 {
 	const bool whole = c->s->type == SETTING_NONE || commands_switches(c);
-	char value[64], line[LINE], more[LINE];
+	const struct view_text line = view_form("/%s%s", c->s->name, whole ? "" : " ");
+	char value[64], more[LINE];
 
 	if (!commands_value(&a->host, c, value, sizeof value))
 		value[0] = '\0';
-	snprintf(line, sizeof line, "/%s%s", c->s->name, whole ? "" : " ");
+
 	names_of(c, more, sizeof more);
 	palette_add(&a->palette, &(struct palette_item){ .group = c->s->group,
 								 .name = c->s->name,
 								 .value = value,
 								 .text = c->s->doc,
 								 .more = more,
-								 .key = app_key_of(line),
-								 .line = line });
+								 .key = app_key_of(line.text),
+								 .line = line.text });
 }
 
 /* The engine chooses some values itself, so what it had at first counts as usual, unless it was
@@ -90,15 +91,14 @@ static void add_commands(struct app *a, bool settings, bool changed)
 static void add_views(struct app *a)
 {
 	for (int v = 0; views[v]; v++) {
-		char text[LINE], line[64];
+		char text[LINE];
 
 		view_summary(v, text, sizeof text);
-		snprintf(line, sizeof line, "/view %s", views[v]->id);
 		palette_add(&a->palette, &(struct palette_item){ .group = "Views",
 									 .name = views[v]->name,
 									 .text = text,
 									 .more = views[v]->id,
-									 .line = line });
+									 .line = view_form("/view %s", views[v]->id).text });
 	}
 }
 
@@ -106,30 +106,24 @@ static void add_views(struct app *a)
 static void add_lessons(struct app *a, bool alone)
 {
 	struct lesson_entry l;
-	char line[LINE], value[24];
 
-	for (int i = 0; lesson_entry(i, &l); i++) {
-		snprintf(line, sizeof line, "/lesson %s", l.name);
-		snprintf(value, sizeof value, "%d min", l.minutes);
-		palette_add(&a->palette, &(struct palette_item){ .group = alone ? l.topic : "Lessons",
-									 .name = l.name,
-									 .value = *l.read ? l.read : value,
-									 .text = l.title,
-									 .line = line });
-	}
+	for (int i = 0; lesson_entry(i, &l); i++)
+		palette_add(
+			&a->palette, &(struct palette_item){ .group = alone ? l.topic : "Lessons",
+							 .name = l.name,
+							 .value = *l.read ? l.read : view_form("%d min", l.minutes).text,
+							 .text = l.title,
+							 .line = view_form("/lesson %s", l.name).text });
 }
 
 static void add_models(struct app *a)
 {
 	const char *name;
 
-	for (int i = 0; (name = models_name(i)); i++) {
-		char line[LINE];
-
-		snprintf(line, sizeof line, "/model %s", name);
-		palette_add(
-			&a->palette, &(struct palette_item){ .group = "Models", .name = name, .line = line });
-	}
+	for (int i = 0; (name = models_name(i)); i++)
+		palette_add(&a->palette,
+			&(struct palette_item){
+				.group = "Models", .name = name, .line = view_form("/model %s", name).text });
 }
 
 /* ---- */

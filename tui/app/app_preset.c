@@ -77,15 +77,16 @@ static void list(struct app *a)
 
 	palette_begin(&a->palette, "presets", "");
 	for (int i = 0; (name = preset_name(i)); i++) {
-		char *text = NULL, line[80];
+		char *text = NULL;
 		size_t size;
 		FILE *out = open_memstream(&text, &size);
 		struct err ignored = { 0 };
 
-		snprintf(line, sizeof line, "/preset %s", name);
 		if (out && (preset_read(name, tell, out, &ignored), !fclose(out)))
-			palette_add(&a->palette,
-				&(struct palette_item){ .group = "", .name = name, .text = text, .line = line });
+			palette_add(&a->palette, &(struct palette_item){ .group = "",
+										 .name = name,
+										 .text = text,
+										 .line = view_form("/preset %s", name).text });
 		free(text);
 		free(name);
 	}

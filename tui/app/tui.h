@@ -110,4 +110,11 @@ struct tui_compare {
  * are started: see screen_loop.h. */
 int tui_compare(const struct tui_compare *t, const struct tui_options *o, struct err *e);
 
+/* The shipped prompts for /load (base/prompts.h). */
+
+int load_n_prompts(void);
+/* Prompt i modulo their number, with its passage before it; malloc'd, NULL if memory ran out.
+ * *label: where the prompt's own words begin in it. */
+char *load_prompt(int i, const char **label);
+
 #endif

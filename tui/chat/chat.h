@@ -207,7 +207,7 @@ void chat_hold_loop(struct app *a);
 bool chat_end_loop(struct app *a);
 int chat_copy(struct app *a, const char *what, struct err *e);
 
-/* chat_ahead.c: what the end of the context will do. */
+/* chat_status.c: what the end of the context will do. */
 int chat_refuses(void *arg, const struct setting *s, const char *value, struct err *e);
 void chat_look_ahead(struct app *a);
 /* "2 turns left out (310 tokens), 1,204 computed again". */

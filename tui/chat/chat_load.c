@@ -2,7 +2,6 @@
  * (load/workload.h). */
 
 #include "load/load.h"
-#include "tui/app/load.h"
 #include "tui/chat/chat.h"
 
 enum { LOAD_TOKENS = 128 };

@@ -241,7 +241,8 @@ static void the_end(struct sheet *s, const struct lesson *l)
 	new_line(s, 0);
 	paragraph(s, 0, INK_BRIGHT, "",
 		view_form(
-			"The end: %d of %d questions predicted, %d of them right; %d of %d statements hold here.",
+			"The end: %d of %d questions predicted, %d of them right; %d of %d statements hold "
+			"here.",
 			predicted, asked, right, holds, stated)
 			.text);
 	if (s->t->lesson.name)

@@ -22,7 +22,8 @@ static struct view_text tree_words(const struct tl_search *s, const struct tl_no
 
 	return search_uct(s, k, &u)
 			   ? view_form(
-					 "UCT %.3f = %.3f (mean value %.3f of %.3f … %.3f) + %.3f (seldom tried: %d of %d)",
+					 "UCT %.3f = %.3f (mean value %.3f of %.3f … %.3f) + %.3f (seldom tried: %d of "
+					 "%d)",
 					 u.mean + u.bonus, u.mean, k->score, s->least, s->most, u.bonus, u.tries,
 					 u.above)
 			   : view_form("%d simulations; values from %.3f to %.3f, %.3f on average",
