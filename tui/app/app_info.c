@@ -71,12 +71,6 @@ static void say_counts(FILE *out, const struct timeline *t)
 		view_count(t->n_rejected).text);
 }
 
-static void say_settings(FILE *out, const struct timeline *t)
-{
-	for (int32_t i = 0; i < t->n_settings; i++)
-		fprintf(out, "%s%-15s %s\n", i ? " " : "", t->setting[i].name, t->setting[i].value);
-}
-
 static int show(struct app *a, struct err *e)
 {
 	const struct timeline *t = app_timeline(a);
@@ -94,7 +88,8 @@ static int show(struct app *a, struct err *e)
 	say_counts(out, t);
 	if (t->n_settings)
 		fputs("\nsettings\n ", out);
-	say_settings(out, t);
+	for (int32_t i = 0; i < t->n_settings; i++)
+		fprintf(out, "%s%-15s %s\n", i ? " " : "", t->setting[i].name, t->setting[i].value);
 	fputs("\n/break lists the breakpoints, /watch the watches, /tree the branches\n", out);
 	return app_show_written(a, "info", e);
 }

@@ -12,7 +12,6 @@ int app_picture(struct app *a, const char *text, struct err *e);
 
 /* A recording on the screens of the replay, without a terminal: frames are canvases, drawn by
  * app_draw. What a terminal recording (cast.c) and a picture (picture.c) are made of. */
-
 struct offscreen {
 	struct app app; /* its timeline is the player's: player_go(o->player, &o->app.timeline, …) */
 	struct player *player;

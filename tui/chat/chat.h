@@ -15,7 +15,6 @@
 
 /* The settings as they stood when a lesson began: they are put back when it ends. Texts (system,
  * stop, user) are the reader's own and stay. */
-
 struct chat_kept {
 	bool on;
 	char *engine[N_ENGINE_SETTINGS]; /* NULL: not kept */
@@ -29,7 +28,6 @@ void chat_kept_put_back(struct chat_kept *k, struct app *a);
 void chat_kept_free(struct chat_kept *k);
 
 /* The lesson that the chat runs: where the reader stands, and what is typed for them. */
-
 struct chat_lesson {
 	struct lesson *l; /* NULL: none */
 	char name[64];
@@ -57,7 +55,6 @@ void chat_lesson_close(struct chat_lesson *k);
  * each alone and all but each (sessions/price/apart.h), as score requests of this session; then why
  * price shows what the recording has of them. The settings are as before when it is over, or was
  * stopped. */
-
 struct chat_price {
 	bool running, asked, stopping, begun; /* asked: the engine's thread has it */
 	struct apart apart;                   /* the engine's thread's, while asked */
@@ -80,7 +77,6 @@ void chat_price_free(struct chat_price *c);
  * its side are applied, the prefix cache emptied, the drafter opened anew. After the last one, and
  * after a stop, the settings are those of before. The table comes from the recording, where the
  * comparison is marked (sessions/compare/compare.h). */
-
 enum { CHAT_COMPARE_SETTINGS = 16, CHAT_COMPARE_VALUE = 128 };
 
 struct chat_compare {
@@ -114,7 +110,6 @@ void chat_compare_free(struct chat_compare *c);
  * command that scores (/score), which runs asynchronously: neither engine nor screen waits for it.
  * The answer is an ordinary request of the conversation, whose events the engine emits when the
  * search ends. */
-
 enum { CHAT_SEARCH_METHOD = 64, CHAT_SEARCH_SCORE = 256 };
 
 struct chat_search {

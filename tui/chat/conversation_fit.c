@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
+
 #include "base/ids.h"
 #include "engine/text/fit.h"
 #include "tui/chat/conversation_impl.h"

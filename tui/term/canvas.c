@@ -98,11 +98,6 @@ static void put_cell(struct pen *p, int x, int y, const char *text, int width, u
 	snprintf(row[x].text, sizeof row[x].text, "%s", text);
 }
 
-static bool row_inside(const struct pen *p, int y)
-{
-	return y >= 0 && y < p->r.h;
-}
-
 /* A grapheme, or a stand-in like "^N": one cell for each of its characters, so that all of them get
  * a position. */
 static void put_run(struct pen *p, int x, int y, const struct glyph_run *g, int width)
@@ -160,7 +155,7 @@ static int draw_text(struct pen *p, int x, int y, int end, const char *text, siz
 	size_t used;
 	int at = x;
 
-	if (!row_inside(p, y))
+	if (y < 0 || y >= p->r.h)
 		return 0;
 	end = end < p->r.w ? end : p->r.w;
 	while (size > 0 && at < end) {

@@ -1,5 +1,6 @@
 /* What happens to the terminal when the process crashes, or stops. See term_impl.h. */
 #include <pthread.h>
+
 #include "tui/term/term_impl.h"
 
 static struct {

@@ -6,7 +6,6 @@
 #include "tui/views/view_util.h"
 
 /* A part of a conversation as lines: bytes of tokens joined, then wrapped at words. */
-
 struct wrap_line {
 	/* bytes of the text; blanks and the line break at the end belong to the line */
 	size_t from, to;

@@ -62,7 +62,6 @@ size_t search_whole_text(const struct timeline *t, const struct tl_search *s,
 	const struct tl_node *k, char *out, size_t cap);
 
 /* What the files of the view "search" share: the text below its tree. */
-
 enum { SEARCH_JUDGE_MAX = 72, SEARCH_WHY_H = 6 };
 
 /* What scores the answers, in at most `most` bytes. Returns out. */

@@ -217,7 +217,6 @@ int view_ranks_lanes_lines(int n, int rows);
 void view_ranks_lanes(struct pen *p, int y, const struct timeline *t, int first, int n, int rows);
 
 /* The table of requests and each of them over time, which the views "requests" and "batch" show. */
-
 enum { VIEW_TABLE_HEAD = 2 };
 
 /* Columns of the labels at the left of both. */
