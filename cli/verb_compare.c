@@ -11,9 +11,9 @@
 #include "cli/out.h"
 #include "cli/prompt.h"
 #include "sessions/compare/compare_run.h"
-#include "tui/app/load.h"
+#include "tui/app/app.h"
 #include "tui/app/tui.h"
-#include "tui/inspect/screen_loop.h"
+#include "tui/inspect/inspect.h"
 
 enum { REPEAT = 6, TOKENS = 64, EVERY = 3 };
 
@@ -259,7 +259,7 @@ static int compare_settings(const struct cli *c, struct err *e)
 
 	interrupt_catch(true);
 	if (on_screen(c))
-		screen_block_signals();
+		app_block_signals();
 	rc = read_side(&j, c, 0, e) || read_side(&j, c, 1, e) || take_prompts(&j, c, e) ||
 		 open_side(&j, 0, e) || open_side(&j, 1, e) || run(&j, c, e);
 	/* what was measured until it was stopped is shown */

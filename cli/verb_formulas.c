@@ -11,7 +11,7 @@
 #include "cli/open.h"
 #include "cli/out.h"
 #include "trace/reader.h"
-#include "tui/views/view_formulas.h"
+#include "tui/views/view_util.h"
 
 enum { DEFAULT_DEPTH = 128, MOST_RUN = 256 /* slots */ };
 
@@ -104,8 +104,6 @@ static void put_padded(const char *text, int w, bool right)
 
 static void print_line(const struct formula_sheet *f, const struct formula_line *l)
 {
-	char number[VIEW_NUM];
-
 	if (l->unit == FORMULA_HEAD) {
 		putchar('\n');
 		put_padded(l->label, 60, false);
@@ -116,20 +114,18 @@ static void print_line(const struct formula_sheet *f, const struct formula_line 
 	fputs("  ", stdout);
 	put_padded(l->label, 26, false);
 	put_padded(l->rule, 32, false);
-	put_padded(view_formula_number(number, l->unit, l->formula), 14, true);
+	put_padded(view_formula_number(l->unit, l->formula).text, 14, true);
 	if (isfinite(l->seen))
-		put_padded(view_formula_number(number, l->unit, l->seen), 14, true);
+		put_padded(view_formula_number(l->unit, l->seen).text, 14, true);
 	printf(*l->note ? "\n    %s\n" : "\n", l->note);
 }
 
 static void print_table(const struct timeline *t, const struct formula_sheet *f)
 {
-	char rate[VIEW_NUM];
-
 	printf("%s, %.4g sequence%s of %.0f tokens, k %.3g, on %s", t->model_name ? t->model_name : "?",
 		f->batch, f->batch == 1 ? "" : "s", f->depth, f->drafts, f->machine.name);
 	if (f->machine.reads > 0)
-		printf(", %s (%s)", view_rate(rate, f->machine.reads), f->machine.source);
+		printf(", %s (%s)", view_rate(f->machine.reads).text, f->machine.source);
 	printf("\n%s\n", f->predicted
 						 ? "a prediction: this was not run"
 						 : "beside each formula what the last decode steps counted or measured");

@@ -21,7 +21,7 @@ void open_chat(struct app *a, struct chat *c, struct tui_options *o)
 		.engine_set = chat_engine_set,
 		.engine_get = chat_engine_get,
 		.note = chat_note,
-		.say = chat_say };
+		.say = app_tell };
 	a->state.token = a->state.layer = a->state.head = -1;
 	timeline_init(&a->timeline);
 	if (live_open(&c->live, o, NULL, &e))

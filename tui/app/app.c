@@ -6,21 +6,13 @@
 #include "tui/app/app.h"
 
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "tui/term/charset.h"
 #include "tui/app/picture.h"
 #include "tui/state/lens.h"
-#include "tui/term/prompt.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { INFO_SECONDS = 20, ERROR_SECONDS = 120 };
 
@@ -28,38 +20,43 @@ static const int caught[] = { SIGWINCH, SIGTSTP, SIGCONT, SIGTERM, SIGHUP, SIGIN
 
 static const int ends[] = { SIGTERM, SIGHUP, SIGINT, SIGQUIT };
 
-static int open_signals(struct app *a, struct err *e)
+static void mask_signals(int how, bool interrupt)
 {
 	sigset_t set;
 
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
-		sigaddset(&set, caught[i]);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	a->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (a->signal_fd < 0)
-		return err_set(e, ERR_IO, "signalfd: %s", strerror(errno));
-	return 0;
+		if (interrupt || caught[i] != SIGINT)
+			sigaddset(&set, caught[i]);
+	pthread_sigmask(how, &set, NULL);
 }
 
-static void close_signals(struct app *a)
+void app_block_signals(void)
 {
-	struct signalfd_siginfo info;
-	sigset_t set;
+	mask_signals(SIG_BLOCK, false);
+}
 
-	if (a->signal_fd < 0)
-		return;
-	while (read(a->signal_fd, &info, sizeof info) > 0)
-		; /* a signal that arrived at the end was handled already */
-	close(a->signal_fd);
-	/* the program ends and prints the recording's path: another signal must not interrupt that */
-	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-		signal(ends[i], SIG_IGN);
+int app_open_signals(struct err *e)
+{
+	sigset_t set;
+	int fd;
+
+	mask_signals(SIG_BLOCK, true);
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
 		sigaddset(&set, caught[i]);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	return fd < 0 ? err_set(e, ERR_IO, "signalfd: %s", strerror(errno)) : fd;
+}
+
+void app_close_signals(int fd)
+{
+	struct signalfd_siginfo info;
+
+	while (read(fd, &info, sizeof info) > 0)
+		; /* a signal that arrived at the end was handled already */
+	close(fd);
+	mask_signals(SIG_UNBLOCK, true);
 }
 
 static void resize(struct app *a)
@@ -77,15 +74,6 @@ void app_suspend(struct app *a)
 {
 	term_suspend(a->term);
 	resize(a);
-}
-
-int app_n_views(void)
-{
-	int n = 0;
-
-	while (views[n] && n < LAYOUT_VIEWS)
-		n++;
-	return n;
 }
 
 int app_open(struct app *a, const struct app_mode *mode, void *data, const struct tui_options *o,
@@ -113,10 +101,12 @@ int app_open(struct app *a, const struct app_mode *mode, void *data, const struc
 	a->dirty = true;
 	timeline_init(&a->timeline);
 	charset_open();
+	signal(SIGPIPE, SIG_IGN);
 	if (breaks_open(&a->breaks, e) < 0)
 		return -1;
 	a->state.breaks = a->breaks;
-	if (open_signals(a, e) < 0 || prompt_open(&po, e) < 0 || term_open(&a->term, &to, e) < 0)
+	if ((a->signal_fd = app_open_signals(e)) < 0 || prompt_open(&po, e) < 0 ||
+		term_open(&a->term, &to, e) < 0)
 		return -1;
 	a->canvas.ascii = term_ascii(a->term);
 	a->canvas.mono = term_theme(a->term)->depth == THEME_MONO;
@@ -150,7 +140,12 @@ void app_close(struct app *a)
 	popup_free(&a->popup);
 	app_sessions_close(a);
 	palette_close(&a->palette);
-	close_signals(a);
+	if (a->signal_fd < 0)
+		return;
+	/* the program ends and prints the recording's path: another signal must not interrupt that */
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		signal(ends[i], SIG_IGN);
+	app_close_signals(a->signal_fd);
 }
 
 /* --- messages, popups, commands --- */
@@ -167,10 +162,39 @@ void app_say(struct app *a, enum app_say kind, const char *fmt, ...)
 	a->dirty = true;
 }
 
+void app_tell(void *app, const char *text)
+{
+	app_say(app, SAY_INFO, "%s", text);
+}
+
+void app_follow_newest(struct app *a)
+{
+	a->state.request = a->state.branch = 0;
+	a->state.token = -1;
+}
+
 void app_show(struct app *a, const char *title, const char *text)
 {
 	popup_show(&a->popup, title, text);
 	a->dirty = true;
+}
+
+FILE *app_write(struct app *a, struct err *e)
+{
+	a->writing.out = open_memstream(&a->writing.text, &a->writing.size);
+	if (!a->writing.out)
+		err_set(e, ERR_MEMORY, "no memory for a text");
+	return a->writing.out;
+}
+
+int app_show_written(struct app *a, const char *title, struct err *e)
+{
+	const int rc = fclose(a->writing.out) ? err_set(e, ERR_MEMORY, "no memory for a text") : 0;
+
+	if (!rc)
+		app_show(a, title, a->writing.text);
+	free(a->writing.text);
+	return rc;
 }
 
 void app_command(struct app *a, const char *line)
@@ -213,9 +237,8 @@ static void look(struct app *a, const char *name)
 {
 	if (!*name)
 		app_palette(a, "views", PALETTE_VIEWS, "");
-	for (int i = 0; views[i]; i++)
-		if (!strcmp(views[i]->id, name))
-			app_look(a, i, false);
+	if (view_by_id(name) >= 0)
+		app_look(a, view_by_id(name), false);
 }
 
 /* "on", "off", or "" for the other of the two. */

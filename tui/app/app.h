@@ -6,21 +6,18 @@
 #define CUTAWAY_TUI_APP_H
 
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/poll.h>
 
-#include "base/err.h"
-#include "tui/state/breaks.h"
-#include "tui/term/canvas.h"
+#include "base/array.h"
+#include "base/clock.h"
 #include "tui/app/commands.h"
 #include "tui/app/layout.h"
 #include "tui/app/palette.h"
 #include "tui/app/popup.h"
-#include "tui/term/term.h"
-#include "fold/timeline.h"
 #include "tui/app/tui.h"
-#include "tui/views/view.h"
+#include "tui/state/breaks.h"
+#include "tui/term/prompt.h"
+#include "tui/views/view_util.h"
 
 enum { FOCUS_PROMPT = -1, APP_FDS = 4, FRAME_NS = 33000000 };
 
@@ -58,7 +55,7 @@ struct app_mode {
 	void (*action)(struct app *a, const struct view_action *w);
 	bool (*reads)(const struct app *a); /* a lesson is read; may be NULL */
 	void (*status)(struct app *a, struct app_status *s);
-	void (*name)(struct app *a, char *out, size_t cap); /* text at the left of the status line */
+	struct view_text (*name)(struct app *a); /* at the left of the status line */
 	void (*scrub)(struct app *a, struct pen *p);
 	/* Path of the recording, with all events so far committed; NULL, with the error: there is
 	 * none. */
@@ -71,7 +68,12 @@ struct app_mode {
 
 struct app {
 	const struct app_mode *mode;
-	void *mode_data;
+	union { /* whose the mode is */
+		void *mode_data;
+		struct chat *chat;
+		struct replay *replay;
+		struct attached *attached;
+	};
 	struct terminal *term;
 	struct canvas canvas;
 	struct layout layout;
@@ -82,6 +84,11 @@ struct app {
 	struct command_host host;
 	struct breaks *breaks;
 	struct popup popup;
+	struct {
+		FILE *out;
+		char *text;
+		size_t size;
+	} writing;              /* see app_write() */
 	struct palette palette; /* below a popup */
 	struct lens *lens;      /* NULL: no deep look yet */
 	int focus;              /* index of a view, or FOCUS_PROMPT */
@@ -136,8 +143,11 @@ void app_say(struct app *a, enum app_say kind, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* opens a popup; copies the text */
 void app_show(struct app *a, const char *title, const char *text);
+/* The same with what is written to the stream; it is one at a time. NULL, with the error: no
+ * memory. */
+FILE *app_write(struct app *a, struct err *e);
+int app_show_written(struct app *a, const char *title, struct err *e);
 void app_command(struct app *a, const char *line);
-int app_n_views(void);
 void app_suspend(struct app *a); /* Ctrl-Z */
 /* Commands that are the same in chat and replay; 1: done, 0: not one of them, -1: error. */
 int app_act(struct app *a, enum command_act act, const char *text, struct err *e);
@@ -146,11 +156,11 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 int app_why(struct app *a, const char *question, struct err *e);
 /* Moves the focus and the cursor to a token, whose words it gives; "": there is none. */
 struct watch_hit;
-void app_look_at(struct app *a, const struct watch_hit *hit, char *words, size_t cap);
+struct view_text app_look_at(struct app *a, const struct watch_hit *hit);
 void app_why_here(struct app *a); /* the question that fits the view in focus */
 
 /* app_info.c: the lossy settings in use as a title, "LOSSY window:512 ", or "". */
-const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap);
+struct view_text app_lossy_title(const struct timeline *t);
 /* How full the context of the newest conversation is, "52 of 8,192 ctx". anew: the request after
  * which one was begun, or 0. */
 void app_context(const struct timeline *t, int64_t anew, struct app_status *s);
@@ -222,5 +232,16 @@ void app_projector(struct app *a, bool on);
 void app_field(struct app_status *s, enum ink ink, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void app_draw(struct app *a);
+
+/* The signals of a screen, blocked for all threads: a descriptor that is readable when one came;
+ * -1 with the error. */
+int app_open_signals(struct err *e);
+void app_close_signals(int fd); /* they have their usual effect again */
+/* Blocks them, but for SIGINT, for a caller that starts threads before its screen. */
+void app_block_signals(void);
+/* Nothing is chosen: what is new is followed. */
+void app_follow_newest(struct app *a);
+/* For struct command_host. */
+void app_tell(void *app, const char *text);
 
 #endif

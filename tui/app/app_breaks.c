@@ -1,10 +1,6 @@
 /* /break, /watch, /print, /find and /rfind, and their results. See breaks.h. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "tui/app/app.h"
-#include "tui/state/breaks.h"
-#include "tui/views/view_util.h"
 
 static int64_t step_of(struct app *a)
 {
@@ -94,29 +90,26 @@ int app_break(struct app *a, enum command_act act, const char *text, struct err 
 	return act == ACT_PRINT ? print(a, text, e) : breaks_go_to(a, text, act == ACT_RFIND, e);
 }
 
-void app_look_at(struct app *a, const struct watch_hit *hit, char *words, size_t cap)
+struct view_text app_look_at(struct app *a, const struct watch_hit *hit)
 {
 	const struct timeline *t = app_timeline(a);
 	const struct tl_request *r = hit->request > 0 ? timeline_request(t, hit->request) : NULL;
 	int32_t i = r ? r->n_tokens : 0;
-	char quote[VIEW_TOKEN];
 
-	*words = '\0';
 	while (i-- > 0 && r->token[i].pos != hit->pos)
 		;
 	if (i < 0)
-		return;
+		return (struct view_text){ "" };
 	a->state.request = r->id;
 	a->state.token = i + 1 < r->n_tokens ? i : -1;
-	snprintf(words, cap, ": %s:%lld, %s", view_label(r->id).text, (long long)hit->pos,
-		view_quote(quote, t, r->token[i].id));
+	return view_form(": %s:%lld, %s", view_label(r->id).text, (long long)hit->pos,
+		view_quote(t, r->token[i].id).text);
 }
 
 static void take_search(struct app *a)
 {
 	struct err e = { 0 };
 	struct watch_hit at;
-	char words[VIEW_TOKEN + 60];
 
 	switch (breaks_found(a->breaks, &at, &e)) {
 	case SEARCH_FOUND:
@@ -125,9 +118,8 @@ static void take_search(struct app *a)
 			app_say(a, SAY_ERROR, "%s", e.text);
 			break;
 		}
-		app_look_at(a, &at, words, sizeof words);
-		app_say(
-			a, SAY_INFO, "step %lld%s: %s", (long long)at.step, words, breaks_searched(a->breaks));
+		app_say(a, SAY_INFO, "step %lld%s: %s", (long long)at.step, app_look_at(a, &at).text,
+			breaks_searched(a->breaks));
 		break;
 	case SEARCH_NOTHING:
 		app_say(a, SAY_INFO, "no step from here on for which %s holds; /rfind looks the other way",
@@ -144,12 +136,12 @@ static void take_search(struct app *a)
 
 void app_breaks_work(struct app *a)
 {
-	char why[160], words[VIEW_TOKEN + 60];
+	char why[160];
 	struct watch_hit hit = breaks_stopped(a->breaks, why, sizeof why);
 
 	if (hit.step) {
-		app_look_at(a, &hit, words, sizeof words);
-		app_say(a, SAY_INFO, "stopped after step %lld%s: %s", (long long)hit.step, words, why);
+		app_say(a, SAY_INFO, "stopped after step %lld%s: %s", (long long)hit.step,
+			app_look_at(a, &hit).text, why);
 		a->dirty = true;
 	}
 	take_search(a);

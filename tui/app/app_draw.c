@@ -1,16 +1,6 @@
 /* One frame: status line, views, message, prompt, hints, and a popup over them. See app.h. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/text.h"
 #include "tui/app/app.h"
-#include "tui/term/prompt.h"
-#include "tui/views/view_attached.h"
-#include "tui/views/view_lesson.h"
-#include "tui/views/views.h"
-#include "tui/views/view_util.h"
 
 enum { MESSAGE_ROWS = 4, AGE_W = 12, MATCH_ROWS = 10, LOSSY_W = 6 };
 
@@ -94,39 +84,37 @@ static void draw_status(struct app *a, struct rect r)
 {
 	struct pen p = pen_ink(a, r, INK_BRIGHT);
 	struct app_status s = { .n = 0 };
-	char name[192], lossy[192];
+	struct view_text name, lossy = app_lossy_title(app_timeline(a));
 	int x, end, all, least, room;
 
 	if (r.h < 1)
 		return;
 	p.paper = INK_BAND;
 	pen_fill(&p, (struct rect){ 0, 0, r.w, 1 });
-	a->mode->name(a, name, sizeof name);
+	name = a->mode->name(a);
 	a->mode->status(a, &s);
-	all = text_width(name, strlen(name), a->canvas.ascii);
-	least = text_width(name, strcspn(name, " "), a->canvas.ascii);
+	all = text_width(name.text, strlen(name.text), a->canvas.ascii);
+	least = text_width(name.text, strcspn(name.text, " "), a->canvas.ascii);
 	p.attr = ATTR_BOLD;
-	app_lossy_title(app_timeline(a), lossy, sizeof lossy);
-	x = r.w < (*lossy ? 100 : 40) ? 1 : pen_clip(&p, 1, 0, r.w - 1, "cutaway", -1) + 3;
-	x += draw_lossy(&p, x, r.w - 4 - x - least - kept_width(a, &s, r.w >= 100 ? 3 : 2), lossy);
+
+	x = r.w < (*lossy.text ? 100 : 40) ? 1 : pen_clip(&p, 1, 0, r.w - 1, "cutaway", -1) + 3;
+	x += draw_lossy(&p, x, r.w - 4 - x - least - kept_width(a, &s, r.w >= 100 ? 3 : 2), lossy.text);
 	p.attr = 0;
 	room = r.w / 2 - x > least ? r.w / 2 - x : least;
 	end = draw_fields(&p, &s, r.w < 60 ? x : x + least, x + (all < room ? all : room));
 	p.ink = INK_DIM;
-	draw_name(&p, x, end - x, name);
+	draw_name(&p, x, end - x, name.text);
 }
 
 /* --- message, hints --- */
 
-static void message_age(const struct app *a, char *out, size_t cap)
+static struct view_text message_age(const struct app *a)
 {
-	int64_t age = (now_ns() - a->message_ns) / 1000000000;
+	const int64_t age = (now_ns() - a->message_ns) / 1000000000;
 
-	*out = '\0';
-	if (age >= 60)
-		snprintf(out, cap, "%d min ago", (int)(age / 60));
-	else if (age >= 2)
-		snprintf(out, cap, "%d s ago", (int)age);
+	return age >= 60  ? view_form("%d min ago", (int)(age / 60))
+		   : age >= 2 ? view_form("%d s ago", (int)age)
+					  : view_form("%s", "");
 }
 
 static int message_rows(const char *text, int w, bool ascii)
@@ -152,13 +140,11 @@ static int message_width(const struct app *a, int w)
 
 static void draw_message(struct app *a, struct pen *p)
 {
-	int w = message_width(a, p->r.w);
-	char ago[32];
+	const int w = message_width(a, p->r.w);
 
-	message_age(a, ago, sizeof ago);
 	p->ink = INK_DIM;
 	if (w < p->r.w - 2)
-		pen_right(p, p->r.w - 1, 0, "%s", ago);
+		pen_right(p, p->r.w - 1, 0, "%s", message_age(a).text);
 	p->ink = a->message_kind == SAY_ERROR ? INK_REJECTED : INK_TEXT;
 	pen_wrap(p, 1, 0, w, p->r.h, a->message);
 }
@@ -323,7 +309,7 @@ static void draw_focus(struct app *a, int i)
 /* points: what a lesson points at in the view that it looks at. */
 static void draw_views(struct app *a, const struct layout_request *ask, const char *points)
 {
-	for (int i = 0; i < app_n_views(); i++) {
+	for (int i = 0; i < VIEW_N; i++) {
 		struct pen p = pen_of(&a->canvas, a->layout.view[i]);
 
 		if (p.r.h < 1)
@@ -354,16 +340,13 @@ static const struct command *command_named(const char *text)
 static void draw_match(struct pen *p, int x, int y, int w, const char *text, bool alone)
 {
 	const struct command *c = command_named(text);
-	struct pen in = *p;
 	char arg[64];
 
-	in.ink = INK_BRIGHT;
-	pen_clip(&in, x, y, w, text, -1);
-	in.ink = INK_DIM;
-	if (c && alone) {
-		pen_clip(&in, x + 19, y, 15, setting_arg(c->s, arg, sizeof arg), -1);
-		pen_clip(&in, x + 35, y, w - 35, c->s->doc, -1);
-	}
+	view_clip(p, x, y, w, INK_BRIGHT, text);
+	if (!c || !alone)
+		return;
+	view_clip(p, x + 19, y, 15, INK_DIM, setting_arg(c->s, arg, sizeof arg));
+	view_clip(p, x + 35, y, w - 35, INK_DIM, c->s->doc);
 }
 
 /* Above the prompt: one a line with its meaning if there is room, else in columns. */

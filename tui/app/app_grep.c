@@ -1,15 +1,10 @@
 /* /grep: words in what was said. The cursor goes to the token with which they begin, so that every
  * view shows that moment; what is found in a question leads to the first token of its answer. See
  * app.h. */
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/array.h"
 #include "base/with_files.h"
 #include "tui/app/app.h"
-#include "tui/views/chat_wrap.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
+#include "tui/views/chat_turn.h"
 
 enum { IN_QUESTION = -1 };
 

@@ -1,33 +1,25 @@
 /* /info: the session so far in numbers, in a popup. All of it comes from the timeline, so it is as
  * of the step shown. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tui/app/app.h"
-#include "tui/views/view_util.h"
 
-const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap)
+struct view_text app_lossy_title(const struct timeline *t)
 {
 	const struct lossy_settings l = view_lossy(t);
 	char names[160];
 
-	snprintf(buf, cap, "%s", *lossy_print(&l, names, sizeof names) ? "LOSSY " : "");
-	if (*names)
-		snprintf(buf + strlen(buf), cap - strlen(buf), "%s ", names);
-	return buf;
+	return *lossy_print(&l, names, sizeof names) ? view_form("LOSSY %s ", names)
+												 : view_form("%s", "");
 }
 
 void app_context(const struct timeline *t, int64_t anew, struct app_status *s)
 {
 	const struct tl_request *r = timeline_chat(t);
-	char used[VIEW_NUM], all[VIEW_NUM];
 
 	if (r && t->session.ctx > 0 && !t->attached.on)
 		app_field(s, INK_TEXT, "ctx %s of %s",
-			view_count(used, r->id == anew ? 0 : r->n_prompt + r->n_tokens),
-			view_count(all, t->session.ctx));
+			view_count(r->id == anew ? 0 : r->n_prompt + r->n_tokens).text,
+			view_count(t->session.ctx).text);
 }
 
 static void say_text(FILE *out, const char *name, const char *text)
@@ -53,7 +45,7 @@ static void say_model(FILE *out, const struct timeline *t)
 	fprintf(out, "%-16s%" PRId64 " layers, %" PRId64 " heads\n", "", s->n_layers, s->n_heads);
 	fprintf(out, "%-16s%s%s%s, %" PRId64 " thread%s, arithmetic %" PRId64 "\n", "computed on",
 		t->backend, strcmp(t->isa, t->backend) ? " " : "", strcmp(t->isa, t->backend) ? t->isa : "",
-		s->threads, s->threads == 1 ? "" : "s", s->arith);
+		s->threads, plural(s->threads), s->arith);
 	fprintf(out, "%-16s%d of %" PRId64 " tokens, %" PRId64 " slots\n", "pages", t->n_pages,
 		s->page_size, s->slots);
 }
@@ -61,29 +53,22 @@ static void say_model(FILE *out, const struct timeline *t)
 static void say_counts(FILE *out, const struct timeline *t)
 {
 	int running = 0, waiting = 0;
-	char n[VIEW_NUM], m[VIEW_NUM];
 
 	for (int32_t i = 0; i < t->n_requests; i++) {
 		running += t->request[i].state == TL_RUNNING;
 		waiting += t->request[i].state == TL_WAITING || t->request[i].state == TL_PREEMPTED;
 	}
-	fprintf(out, "%-16s%s\n", "step", view_count(n, t->last_step));
+	fprintf(out, "%-16s%s\n", "step", view_count(t->last_step).text);
 	fprintf(out, "%-16s%d run, %d wait\n", "requests", running, waiting);
-	fprintf(out, "%-16s%s drawn\n", "tokens", view_count(n, t->n_tokens));
+	fprintf(out, "%-16s%s drawn\n", "tokens", view_count(t->n_tokens).text);
 	if (t->attached.on) /* the rest was not told */
 		return;
 	fprintf(out, "%-16s%s of %s prompt tokens from the cache, %s pages evicted\n", "prefix cache",
-		view_count(n, t->n_hit_tokens), view_count(m, t->n_prompt_tokens),
-		view_count((char[VIEW_NUM]){ 0 }, t->n_evicted));
+		view_count(t->n_hit_tokens).text, view_count(t->n_prompt_tokens).text,
+		view_count(t->n_evicted).text);
 	fprintf(out, "%-16s%s guessed, %s accepted, %s rejected\n", "drafts",
-		view_count(n, t->n_drafted), view_count(m, t->n_accepted),
-		view_count((char[VIEW_NUM]){ 0 }, t->n_rejected));
-}
-
-static void say_settings(FILE *out, const struct timeline *t)
-{
-	for (int32_t i = 0; i < t->n_settings; i++)
-		fprintf(out, "%s%-15s %s\n", i ? " " : "", t->setting[i].name, t->setting[i].value);
+		view_count(t->n_drafted).text, view_count(t->n_accepted).text,
+		view_count(t->n_rejected).text);
 }
 
 static int show(struct app *a, struct err *e)
@@ -91,26 +76,22 @@ static int show(struct app *a, struct err *e)
 	const struct timeline *t = app_timeline(a);
 	struct err none = { 0 };
 	const char *path = a->mode->recording(a, &none);
-	char *text = NULL;
-	size_t size;
 	FILE *out;
 
 	if (!t->begun)
 		return err_set(e, ERR_USAGE, "nothing is known yet: the model is being opened");
-	out = open_memstream(&text, &size);
+	out = app_write(a, e);
 	if (!out)
-		return err_set(e, ERR_MEMORY, "no memory for /info");
+		return -1;
 	say_text(out, "recording", path ? path : "none");
 	say_model(out, t);
 	say_counts(out, t);
 	if (t->n_settings)
 		fputs("\nsettings\n ", out);
-	say_settings(out, t);
+	for (int32_t i = 0; i < t->n_settings; i++)
+		fprintf(out, "%s%-15s %s\n", i ? " " : "", t->setting[i].name, t->setting[i].value);
 	fputs("\n/break lists the breakpoints, /watch the watches, /tree the branches\n", out);
-	if (!fclose(out))
-		app_show(a, "info", text);
-	free(text);
-	return 0;
+	return app_show_written(a, "info", e);
 }
 
 int app_info(struct app *a, const char *what, struct err *e)

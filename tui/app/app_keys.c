@@ -1,13 +1,7 @@
 /* Focus and keys. In the prompt letters are always text; the global keys are those of debuggers.
  * See docs/design.md, "The screen". */
-#include <stdio.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "tui/app/app.h"
-#include "tui/app/picture_impl.h"
-#include "tui/term/prompt.h"
-#include "tui/views/views.h"
+#include "tui/app/picture.h"
 
 enum { CTRL_C = 3, CTRL_L = 12, CTRL_O = 15, CTRL_P = 16, CTRL_Z = 26, ESC = 27, WHEEL_LINES = 3 };
 
@@ -15,12 +9,12 @@ enum { CTRL_C = 3, CTRL_L = 12, CTRL_O = 15, CTRL_P = 16, CTRL_Z = 26, ESC = 27,
 
 static bool shown(const struct app *a, int view)
 {
-	return view >= 0 && view < app_n_views() && a->layout.view[view].h > 0;
+	return view >= 0 && view < VIEW_N && a->layout.view[view].h > 0;
 }
 
 void app_focus(struct app *a, int view)
 {
-	if (view >= app_n_views())
+	if (view >= VIEW_N)
 		return;
 	a->back = view >= 0 && shown(a, a->focus) && !shown(a, view) ? a->focus : -1;
 	if (view >= 0)
@@ -64,11 +58,11 @@ void app_projector(struct app *a, bool on)
  * anyway. */
 static void turn(struct app *a, int by)
 {
-	const int n = app_n_views(), now = app_zoom(a) >= 0 ? app_zoom(a) : a->last_focus;
+	const int now = app_zoom(a) >= 0 ? app_zoom(a) : a->last_focus;
 	int v = now;
 
 	do {
-		v = (v + by + n) % n;
+		v = (v + by + VIEW_N) % VIEW_N;
 		canvas_clear(&a->canvas);
 		picture_draw(a, v);
 	} while (v != now && a->canvas.nothing);
@@ -184,7 +178,7 @@ static bool global_key(struct app *a, int key)
 
 int app_view_at(const struct app *a, int x, int y)
 {
-	for (int i = 0; i < app_n_views(); i++) {
+	for (int i = 0; i < VIEW_N; i++) {
 		struct rect r = a->layout.view[i];
 
 		if (r.h > 0 && x >= r.x && x < r.x + r.w && y >= r.y && y < r.y + r.h)
@@ -195,8 +189,8 @@ int app_view_at(const struct app *a, int x, int y)
 
 static bool to_view(struct app *a, int view, int key)
 {
-	bool used = view < app_n_views() && views[view]->key &&
-				views[view]->key(key, app_timeline(a), &a->state);
+	bool used =
+		view < VIEW_N && views[view]->key && views[view]->key(key, app_timeline(a), &a->state);
 	struct view_action action = a->state.action;
 
 	if (used && a->mode->moved)
@@ -284,8 +278,6 @@ static int view_key_of(int key)
 
 static void views_key(struct app *a, int key)
 {
-	int n = app_n_views();
-
 	if (view_of_digit(key, a->focus) >= 0)
 		app_focus(a, view_of_digit(key, a->focus));
 	else if (key == KEY_ENTER_ && *a->offer)
@@ -295,7 +287,7 @@ static void views_key(struct app *a, int key)
 	else if (to_view(a, a->focus, key) || app_letter(a, key))
 		;
 	else if (key == KEY_TAB_ || key == KEY_BACKTAB)
-		app_focus(a, (a->focus + (key == KEY_TAB_ ? 1 : n - 1)) % n);
+		app_focus(a, (a->focus + (key == KEY_TAB_ ? 1 : VIEW_N - 1)) % VIEW_N);
 	else if (key == KEY_ENTER_)
 		app_toggle_zoom(a);
 	else if (key == KEY_ESC && a->zoom >= 0 && !a->projector)

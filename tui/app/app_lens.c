@@ -1,11 +1,8 @@
 /* /lens: the deep look at the token under the cursor, in chat and replay. See lens.h. */
 #include <ctype.h>
-#include <stdlib.h>
 
 #include "tui/app/app.h"
 #include "tui/state/lens.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 /* The position meant: "57", "@57", or "" for the cursor or the newest token. */
 static int position(

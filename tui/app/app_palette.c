@@ -1,13 +1,8 @@
 /* What the palette lists, and what becomes of what is chosen. See app.h. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/models.h"
 #include "sessions/lesson/lesson.h"
 #include "tui/app/app.h"
-#include "tui/term/prompt.h"
-#include "tui/views/views.h"
 
 enum { LINE = 200 };
 
@@ -26,19 +21,20 @@ static void names_of(const struct command *c, char *out, size_t cap)
 static void add_command(struct app *a, const struct command *c)
 {
 	const bool whole = c->s->type == SETTING_NONE || commands_switches(c);
-	char value[64], line[LINE], more[LINE];
+	const struct view_text line = view_form("/%s%s", c->s->name, whole ? "" : " ");
+	char value[64], more[LINE];
 
 	if (!commands_value(&a->host, c, value, sizeof value))
 		value[0] = '\0';
-	snprintf(line, sizeof line, "/%s%s", c->s->name, whole ? "" : " ");
+
 	names_of(c, more, sizeof more);
 	palette_add(&a->palette, &(struct palette_item){ .group = c->s->group,
 								 .name = c->s->name,
 								 .value = value,
 								 .text = c->s->doc,
 								 .more = more,
-								 .key = app_key_of(line),
-								 .line = line });
+								 .key = app_key_of(line.text),
+								 .line = line.text });
 }
 
 /* The engine chooses some values itself, so what it had at first counts as usual, unless it was
@@ -95,15 +91,14 @@ static void add_commands(struct app *a, bool settings, bool changed)
 static void add_views(struct app *a)
 {
 	for (int v = 0; views[v]; v++) {
-		char text[LINE], line[64];
+		char text[LINE];
 
 		view_summary(v, text, sizeof text);
-		snprintf(line, sizeof line, "/view %s", views[v]->id);
 		palette_add(&a->palette, &(struct palette_item){ .group = "Views",
 									 .name = views[v]->name,
 									 .text = text,
 									 .more = views[v]->id,
-									 .line = line });
+									 .line = view_form("/view %s", views[v]->id).text });
 	}
 }
 
@@ -111,30 +106,24 @@ static void add_views(struct app *a)
 static void add_lessons(struct app *a, bool alone)
 {
 	struct lesson_entry l;
-	char line[LINE], value[24];
 
-	for (int i = 0; lesson_entry(i, &l); i++) {
-		snprintf(line, sizeof line, "/lesson %s", l.name);
-		snprintf(value, sizeof value, "%d min", l.minutes);
-		palette_add(&a->palette, &(struct palette_item){ .group = alone ? l.topic : "Lessons",
-									 .name = l.name,
-									 .value = *l.read ? l.read : value,
-									 .text = l.title,
-									 .line = line });
-	}
+	for (int i = 0; lesson_entry(i, &l); i++)
+		palette_add(
+			&a->palette, &(struct palette_item){ .group = alone ? l.topic : "Lessons",
+							 .name = l.name,
+							 .value = *l.read ? l.read : view_form("%d min", l.minutes).text,
+							 .text = l.title,
+							 .line = view_form("/lesson %s", l.name).text });
 }
 
 static void add_models(struct app *a)
 {
 	const char *name;
 
-	for (int i = 0; (name = models_name(i)); i++) {
-		char line[LINE];
-
-		snprintf(line, sizeof line, "/model %s", name);
-		palette_add(
-			&a->palette, &(struct palette_item){ .group = "Models", .name = name, .line = line });
-	}
+	for (int i = 0; (name = models_name(i)); i++)
+		palette_add(&a->palette,
+			&(struct palette_item){
+				.group = "Models", .name = name, .line = view_form("/model %s", name).text });
 }
 
 /* ---- */
@@ -172,9 +161,8 @@ static void put_line(FILE *out, const char *what, const char *value)
 /* F1 on a command or a setting. */
 static void explain_command(struct app *a, const struct command *c)
 {
-	char arg[256], names[LINE], value[256] = "", *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	char arg[256], names[LINE], value[256] = "";
+	FILE *out = app_write(a, NULL);
 
 	if (!out)
 		return;
@@ -188,9 +176,7 @@ static void explain_command(struct app *a, const struct command *c)
 		fprintf(out, "for example  ");
 	for (int i = 0; setting_word(c->s, i) && i < 24; i++)
 		fprintf(out, " %s", setting_word(c->s, i));
-	if (!fclose(out))
-		app_show(a, c->s->name, text);
-	free(text);
+	app_show_written(a, c->s->name, NULL);
 }
 
 static void explain(struct app *a, const struct palette_item *i)

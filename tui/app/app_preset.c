@@ -1,8 +1,5 @@
 /* /preset: the settings that differ from their defaults, kept under a name. See app.h. */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/preset.h"
@@ -31,7 +28,7 @@ static int save(struct app *a, const char *name, struct err *e)
 	}
 	if (!rc)
 		app_say(a, SAY_INFO, "preset %s has %d setting%s; cutaway --preset %s begins with it", name,
-			n, n == 1 ? "" : "s", name);
+			n, plural(n), name);
 	free(path);
 	return rc;
 }
@@ -80,15 +77,16 @@ static void list(struct app *a)
 
 	palette_begin(&a->palette, "presets", "");
 	for (int i = 0; (name = preset_name(i)); i++) {
-		char *text = NULL, line[80];
+		char *text = NULL;
 		size_t size;
 		FILE *out = open_memstream(&text, &size);
 		struct err ignored = { 0 };
 
-		snprintf(line, sizeof line, "/preset %s", name);
 		if (out && (preset_read(name, tell, out, &ignored), !fclose(out)))
-			palette_add(&a->palette,
-				&(struct palette_item){ .group = "", .name = name, .text = text, .line = line });
+			palette_add(&a->palette, &(struct palette_item){ .group = "",
+										 .name = name,
+										 .text = text,
+										 .line = view_form("/preset %s", name).text });
 		free(text);
 		free(name);
 	}

@@ -3,14 +3,9 @@
  * The list is read file by file between frames, so that hundreds of them, or a search of all that
  * was said, keep no key waiting. */
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/recordings.h"
-#include "base/text.h"
 #include "sessions/history/session_file.h"
 #include "tui/app/app.h"
 
@@ -67,7 +62,7 @@ static void name_of(const char *file, time_t begun, char *out, size_t cap)
 static void add(struct app *a, const struct recording_file *f, const char *path)
 {
 	const struct app_sessions *s = a->sessions;
-	char name[80], value[32], text[2 * LISTED_TEXT + 40], line[LINE];
+	char name[80], text[2 * LISTED_TEXT + 40];
 	struct listed l;
 	time_t begun;
 
@@ -78,16 +73,17 @@ static void add(struct app *a, const struct recording_file *f, const char *path)
 		return;
 	begun = (time_t)((l.unix_ns ? l.unix_ns : f->mtime_ns) / 1000000000);
 	name_of(f->name, begun, name, sizeof name);
-	snprintf(value, sizeof value, "%lld turn%s", (long long)l.turns, l.turns == 1 ? "" : "s");
+
 	snprintf(text, sizeof text, "%s%s%s%s", l.text, *l.lesson ? " · lesson " : "", l.lesson,
 		l.state == LISTED_UNREADABLE ? " · unreadable" : "");
-	snprintf(line, sizeof line, "/session %s", f->name);
-	palette_add(&a->palette, &(struct palette_item){ .group = day_of(begun),
-								 .name = name,
-								 .value = value,
-								 .text = text,
-								 .more = l.model,
-								 .line = line });
+
+	palette_add(&a->palette,
+		&(struct palette_item){ .group = day_of(begun),
+			.name = name,
+			.value = view_form("%lld turn%s", (long long)l.turns, plural(l.turns)).text,
+			.text = text,
+			.more = l.model,
+			.line = view_form("/session %s", f->name).text });
 }
 
 static void note_progress(struct app *a)
@@ -219,8 +215,8 @@ static int confirm(struct app *a, const char *path, struct err *e)
 
 	if (session_file_ours(path, "delete", &l, e))
 		return -1;
-	snprintf(text, sizeof text, "%lld turn%s, %lld tokens: %s", (long long)l.turns,
-		l.turns == 1 ? "" : "s", (long long)l.tokens, l.text);
+	snprintf(text, sizeof text, "%lld turn%s, %lld tokens: %s", (long long)l.turns, plural(l.turns),
+		(long long)l.tokens, l.text);
 	palette_begin(&a->palette, "delete it for good?", "");
 	palette_add(&a->palette,
 		&(struct palette_item){

@@ -1,30 +1,25 @@
 /* /why and the key w: an answer from the log, in a popup. Chat and replay query the file in the
  * same way; while an earlier step is shown, the default WHERE is that step. */
 #include <ctype.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "sessions/why/why.h"
 #include "tui/app/app.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 /* Without a question: lists the questions. */
-static void show_kinds(struct app *a)
+static int show_kinds(struct app *a, struct err *e)
 {
-	char text[1536];
-	size_t used = 0;
+	FILE *out = app_write(a, e);
 
-	for (const struct why_kind *k = why_kinds; k->name && used < sizeof text - 512; k++)
-		used += (size_t)snprintf(
-			text + used, sizeof text - used, "/why %-9s%-16s%s\n", k->name, k->where, k->doc);
-	snprintf(text + used, sizeof text - used,
+	if (!out)
+		return -1;
+	for (const struct why_kind *k = why_kinds; k->name; k++)
+		fprintf(out, "/why %-9s%-16s%s\n", k->name, k->where, k->doc);
+	fputs(
 		"\nA request is a label of the screen (a, b … aa) or a number of the log. In a replay, and "
 		"where an earlier step is looked at, it is about what is shown there; token is about the "
-		"one under the cursor. In the views the key w asks what fits the view.\n");
-	app_show(a, "why?", text);
+		"one under the cursor. In the views the key w asks what fits the view.\n",
+		out);
+	return app_show_written(a, "why?", e);
 }
 
 /* ---- the place ---- */
@@ -35,21 +30,21 @@ static bool asks_for(const char *what, const char *kind)
 }
 
 /* For a question with a position, the token under the cursor; else none, for the default. */
-static void place_of_cursor(const struct app *a, const char *what, char *out, size_t cap)
+static struct view_text place_of_cursor(const struct app *a, const char *what)
 {
 	const struct timeline *t = app_timeline(a);
 	const struct tl_request *r = view_request(t, &a->state);
 	int32_t at = r ? view_token_index(r, &a->state) : -1;
 
-	*out = '\0';
-	if (at >= 0 && (asks_for(what, "token") || (a->state.token >= 0 && r->token[at].draft >= 0 &&
-												   asks_for(what, "reject"))))
-		snprintf(out, cap, "%" PRId64 ":%" PRId64, r->id, r->token[at].pos);
+	return at >= 0 && (asks_for(what, "token") || (a->state.token >= 0 && r->token[at].draft >= 0 &&
+													  asks_for(what, "reject")))
+			   ? view_form("%" PRId64 ":%" PRId64, r->id, r->token[at].pos)
+			   : view_form("%s", "");
 }
 
 /* Parses "b", "b:57" and, for a question with a position, "57" in the request in focus. */
 static int place_of_words(
-	const struct app *a, const char *what, const char *where, char *out, size_t cap, struct err *e)
+	const struct app *a, const char *what, const char *where, struct view_text *out, struct err *e)
 {
 	const struct timeline *t = app_timeline(a);
 	const struct tl_request *r = view_request(t, &a->state);
@@ -60,12 +55,12 @@ static int place_of_words(
 		if (!timeline_request(t, request))
 			return err_set(
 				e, ERR_USAGE, "/why %s %.40s: no request %.*s is here", what, where, (int)n, where);
-		snprintf(out, cap, "%" PRId64 "%.60s", request, where + n);
+		*out = view_form("%" PRId64 "%.60s", request, where + n);
 	} else if (r && isdigit((unsigned char)*where) && !strchr(where, ':') &&
 			   (asks_for(what, "token") || asks_for(what, "reject"))) {
-		snprintf(out, cap, "%" PRId64 ":%.60s", r->id, where);
+		*out = view_form("%" PRId64 ":%.60s", r->id, where);
 	} else {
-		snprintf(out, cap, "%.60s", where);
+		*out = view_form("%.60s", where);
 	}
 	return 0;
 }
@@ -133,19 +128,18 @@ int app_why(struct app *a, const char *question, struct err *e)
 {
 	size_t n = strcspn(question, " ");
 	const char *path, *where = question + n + strspn(question + n, " ");
-	char what[32], place[96];
+	struct view_text place;
+	char what[32];
 
-	if (!*question) {
-		show_kinds(a);
-		return 0;
-	}
+	if (!*question)
+		return show_kinds(a, e);
 	snprintf(what, sizeof what, "%.*s", (int)(n < sizeof what ? n : sizeof what - 1), question);
 	if (!*where)
-		place_of_cursor(a, what, place, sizeof place);
-	else if (place_of_words(a, what, where, place, sizeof place, e) < 0)
+		place = place_of_cursor(a, what);
+	else if (place_of_words(a, what, where, &place, e) < 0)
 		return -1;
 	path = a->mode->recording(a, e);
-	return path ? answer(a, path, what, place, e) : -1;
+	return path ? answer(a, path, what, place.text, e) : -1;
 }
 
 void app_why_here(struct app *a)

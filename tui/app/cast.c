@@ -2,12 +2,8 @@
  * header line, then [seconds, "o", text] a frame; docs.asciinema.org/manual/asciicast/v2). No
  * terminal is touched: frames are canvases, written as the differences from the frame before.
  * Thread: main's. */
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/text.h"
-#include "tui/app/offscreen.h"
-#include "tui/term/theme.h"
+#include "tui/app/picture.h"
 
 enum { FRAME_MS = 40, LAST_MS = 3000, MAX_GAP_MS = 2000 };
 
@@ -101,14 +97,14 @@ static int put_frame(struct cast *k, struct err *e)
 static int put_header(struct cast *k, struct err *e)
 {
 	const struct timeline *t = &k->screen.app.timeline;
-	char *title, text[256];
+	struct view_text text;
+	char *title;
 
 	if (player_go(k->screen.player, &k->screen.app.timeline, 0, e))
 		return -1;
-	app_lossy_title(t, text, sizeof text);
-	snprintf(text + strlen(text), sizeof text - strlen(text), "%s",
-		t->model_name ? t->model_name : "cutaway");
-	title = text_json(text, strlen(text));
+	text = app_lossy_title(t);
+	view_add(&text, "%s", t->model_name ? t->model_name : "cutaway");
+	title = text_json(text.text, strlen(text.text));
 	if (!title)
 		return err_set(e, ERR_MEMORY, "no memory for a title");
 	fprintf(k->out,

@@ -3,8 +3,6 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/models.h"
 #include "sessions/lesson/lesson.h"
@@ -229,7 +227,8 @@ static int set_any(const struct command_host *h, const char *arg, struct err *e)
 	return err_set(e, ERR_USAGE, "there is no setting %s: /set alone lists them", name);
 }
 
-int commands_lesson_may(const struct command *c, const char *arg, struct err *e)
+/* Whether a lesson may type the command with this argument. */
+static int lesson_may(const struct command *c, const char *arg, struct err *e)
 {
 	/* /set asks for the setting that it names; a text in quotes is the lesson's own */
 	const bool own = *arg == '"' && c->act == ACT_PIN;
@@ -247,7 +246,7 @@ static int command_run(
 	char *whole;
 	int rc;
 
-	if (h->lesson && commands_lesson_may(c, arg, e))
+	if (h->lesson && lesson_may(c, arg, e))
 		return -1;
 	if (c->act == ACT_SET)
 		return set_any(h, arg, e);

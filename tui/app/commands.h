@@ -6,10 +6,6 @@
 #ifndef CUTAWAY_TUI_COMMANDS_H
 #define CUTAWAY_TUI_COMMANDS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "base/err.h"
 #include "engine/settings/settings.h"
 #include "tui/views/view.h"
 
@@ -96,8 +92,7 @@ const char *command_names_choose(
 
 /* Is it one that alone turns over what it says, on or off? */
 bool commands_switches(const struct command *c);
-/* Whether a lesson may type the command with this argument. -1 with the error that says why not. */
-int commands_lesson_may(const struct command *c, const char *arg, struct err *e);
+
 /* Runs "/name argument". A unique prefix of a name is enough. */
 int commands_run(const struct command_host *h, const char *line, struct err *e);
 /* The same without an error; NULL if none. */

@@ -3,32 +3,31 @@
 #include "sessions/watch/watch.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct list {
 	char **text;
 	size_t n;
 };
 
-static void list_add(struct list *l, const char *before, const char *text, size_t size)
+/* Adds a name, after `before`, if it begins as what was typed. */
+static void offer(struct list *l, const char *before, const char *name, const char *begun, size_t n)
 {
-	char **grown = realloc(l->text, (l->n + 2) * sizeof *grown);
+	char **grown = strncmp(name, begun, n) ? NULL : realloc(l->text, (l->n + 2) * sizeof *grown);
 
 	if (!grown)
 		return;
 	l->text = grown;
-	l->text[l->n] = malloc(strlen(before) + size + 1);
 	l->text[l->n + 1] = NULL;
-	if (l->text[l->n])
-		sprintf(l->text[l->n++], "%s%.*s", before, (int)size, text);
+	if (asprintf(&l->text[l->n], "%s%s", before, name) >= 0)
+		l->n++;
+	else
+		l->text[l->n] = NULL;
 }
 
 static void add_words(struct list *l, const struct setting *s, const char *begun, size_t n)
 {
 	for (int i = 0; setting_word(s, i); i++)
-		if (!strncmp(setting_word(s, i), begun, n))
-			list_add(l, "", setting_word(s, i), strlen(setting_word(s, i)));
+		offer(l, "", setting_word(s, i), begun, n);
 }
 
 static void add_known(
@@ -36,7 +35,7 @@ static void add_known(
 {
 	for (int i = 0; i < known->n; i++)
 		if (command_names_begin(known, i, begun, n))
-			list_add(l, "", known->name[i], strlen(known->name[i]));
+			offer(l, "", known->name[i], "", 0);
 }
 
 /* After the file of a picture. */
@@ -57,13 +56,11 @@ static void add_columns(struct list *l, const char *begun, size_t n)
 		head > 0 && (begun[head - 1] == '_' || (begun[head - 1] >= 'a' && begun[head - 1] <= 'z')))
 		head--;
 	for (int i = 0; watch_column(i); i++) {
-		const char *name = watch_column(i)->name;
 		char before[64];
 
-		if (head < sizeof before && !strncmp(name, begun + head, n - head)) {
-			snprintf(before, sizeof before, "%.*s", (int)head, begun);
-			list_add(l, before, name, strlen(name));
-		}
+		snprintf(before, sizeof before, "%.*s", (int)head, begun);
+		if (head < sizeof before)
+			offer(l, before, watch_column(i)->name, begun + head, n - head);
 	}
 }
 
@@ -72,22 +69,20 @@ static void add_columns(struct list *l, const char *begun, size_t n)
 static void add_names(struct list *l, const struct command_host *h, const char *begun, size_t n)
 {
 	for (const struct command *c = commands; c->s; c++)
-		if (commands_usable(h, c) && !strncmp(c->s->name, begun, n))
-			list_add(l, "/", c->s->name, strlen(c->s->name));
+		if (commands_usable(h, c))
+			offer(l, "/", c->s->name, begun, n);
 	for (const struct command_alias *a = command_aliases; !l->n && a->name; a++)
-		if (!strncmp(a->name, begun, n))
-			list_add(l, "/", a->name, strlen(a->name));
+		offer(l, "/", a->name, begun, n);
 	for (struct command_names v = commands_views(h); !l->n && v.n-- > 0;)
-		if (!strncmp(v.name[v.n], begun, n))
-			list_add(l, "/", v.name[v.n], strlen(v.name[v.n]));
+		offer(l, "/", v.name[v.n], begun, n);
 }
 
 /* Settings by their own commands, for /set. */
 static void add_settings(struct list *l, const struct command_host *h, const char *begun, size_t n)
 {
 	for (const struct command *c = commands; c->s; c++)
-		if (commands_usable(h, c) && c->kind != COMMAND_ACT && !strncmp(c->s->name, begun, n))
-			list_add(l, "", c->s->name, strlen(c->s->name));
+		if (commands_usable(h, c) && c->kind != COMMAND_ACT)
+			offer(l, "", c->s->name, begun, n);
 }
 
 /* Values are completed where they stand: the first word after the name of a setting, the second

@@ -1,7 +1,6 @@
 /* Finds the command that a line names: by name, by an alias from debuggers or git, or by a unique
  * prefix; and suggests names. See commands.h. */
 #include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/near.h"

@@ -8,8 +8,6 @@
  * stretching view. */
 #include "tui/app/layout.h"
 
-#include <string.h>
-
 /* LESSON_H: least rows of a lesson above a wide view, SHARED_H: from which the chat stands beside
  * it. CHAT_H: rows of the chat below what a lesson looks at; ROOMY_LOOK: from which that needs no
  * more. */

@@ -7,8 +7,6 @@
 #ifndef CUTAWAY_TUI_LAYOUT_H
 #define CUTAWAY_TUI_LAYOUT_H
 
-#include <stdbool.h>
-
 #include "tui/views/view.h"
 
 struct layout_request {

@@ -1,5 +1,5 @@
-/* See load.h. */
-#include "tui/app/load.h"
+/* See tui.h: the shipped prompts. */
+#include "tui/app/tui.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,8 @@
 /* See palette.h. */
 #include "tui/app/palette.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/fuzzy.h"
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 
 enum { CTRL_N = 14, CTRL_P = 16, CTRL_U = 21, CTRL_W = 23, ESC = 27, BACKSPACE = 127, CTRL_H = 8 };
@@ -376,7 +371,6 @@ static void draw_foot(const struct palette *p, const struct pen *pen)
 {
 	struct pen in = pen_sub(pen, (struct rect){ 1, pen->r.h - FOOT, pen->r.w - 2, FOOT });
 
-	in.ink = INK_RULE;
 	pen_hline(&in, 0, 0, in.r.w);
 	in.ink = INK_TEXT;
 	if (p->n_rows)

@@ -4,8 +4,6 @@
 #ifndef CUTAWAY_TUI_PALETTE_H
 #define CUTAWAY_TUI_PALETTE_H
 
-#include <stdbool.h>
-
 #include "tui/term/term.h"
 
 /* One of it. The texts are copied. */

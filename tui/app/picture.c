@@ -1,25 +1,16 @@
 /* See picture.h. A view is drawn as it is when it fills the screen (zoomed), on a canvas of its own
  * size, which becomes SVG (svg.c); a PNG is that SVG, drawn by rsvg-convert of librsvg. */
-#include "tui/app/picture.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/spawn.h"
-#include "base/text.h"
 #include "base/whole_file.h"
-#include "sessions/watch/watch.h"
-#include "tui/app/picture_impl.h"
+#include "tui/app/picture.h"
 #include "tui/term/svg.h"
-#include "tui/views/view_attached.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { SCREEN_W = 120, SCREEN_H = 40, VIEW_W = 80, VIEW_H = 24 };
 enum { LEAST_W = 20, LEAST_H = 5, MOST_W = 500, MOST_H = 200, NOTE_H = 8 };
@@ -96,19 +87,20 @@ static char *draw_svg(struct app *a, const struct picture *p, size_t *size)
 {
 	const struct timeline *t = app_timeline(a);
 	struct theme theme = { .depth = p->mono ? THEME_MONO : THEME_TRUE, .light = p->light };
-	char title[256], lossy[128], *svg = NULL;
+	const struct view_text lossy = app_lossy_title(t);
+	struct view_text title;
+	char *svg = NULL;
 	FILE *out = open_memstream(&svg, size);
 
 	if (!out)
 		return NULL;
-	snprintf(title, sizeof title, "cutaway: %s, step %lld, %s%s",
-		p->view < 0 ? "screen" : views[p->view]->name, (long long)t->last_step,
-		app_lossy_title(t, lossy, sizeof lossy), t->model_name ? t->model_name : "");
+	title = view_form("cutaway: %s, step %lld, %s%s", p->view < 0 ? "screen" : views[p->view]->name,
+		(long long)t->last_step, lossy.text, t->model_name ? t->model_name : "");
 	a->canvas.h = p->h;
 	picture_draw(a, p->view);
 	a->canvas.h = p->h + NOTE_H;
-	a->canvas.h = p->h + draw_note(&a->canvas, p->h, lossy);
-	svg_write(out, &a->canvas, &theme, title);
+	a->canvas.h = p->h + draw_note(&a->canvas, p->h, lossy.text);
+	svg_write(out, &a->canvas, &theme, title.text);
 	if (!fclose(out))
 		return svg;
 	free(svg);
@@ -213,7 +205,7 @@ static int picture_write(struct app *a, const struct picture *p, FILE *out, stru
 static int go(struct offscreen *o, const char *path, const char *at, struct err *e)
 {
 	struct watch_hit hit = { 0 };
-	char words[VIEW_TOKEN + 60];
+
 	const bool end = !strcmp(at, "end");
 	int found = 1;
 
@@ -230,7 +222,7 @@ static int go(struct offscreen *o, const char *path, const char *at, struct err 
 	if (hit.step > player_at(o->player))
 		return err_set(e, ERR_USAGE, "step %lld: the recording has %lld", (long long)hit.step,
 			(long long)player_at(o->player));
-	app_look_at(&o->app, &hit, words, sizeof words);
+	app_look_at(&o->app, &hit);
 	return 0;
 }
 
@@ -343,4 +335,54 @@ int app_picture(struct app *a, const char *text, struct err *e)
 			p.w, p.h, name);
 	free(name);
 	return rc;
+}
+
+/* --- a recording without a terminal --- */
+
+static struct view_text name(struct app *a)
+{
+	return view_form("%s", a->timeline.begun ? a->timeline.model_name : "");
+}
+
+static void status(struct app *a, struct app_status *s)
+{
+	struct offscreen *o = a->mode_data;
+
+	app_field(s, INK_BRIGHT, "step %lld of %lld", (long long)player_at(o->player),
+		(long long)player_n_steps(o->player));
+}
+
+static const struct hint no_hints[] = { { NULL, NULL } };
+static const struct app_mode offscreen_mode = {
+	.label = "", .hints = no_hints, .help = "", .status = status, .name = name
+};
+
+int offscreen_open(struct offscreen *o, const char *path, int w, int h, struct err *e)
+{
+	struct app *a = &o->app;
+	struct prompt_options po = { .complete = commands_complete, .arg = &a->host };
+
+	*o = (struct offscreen){ .player = NULL };
+	a->mode = &offscreen_mode;
+	a->mode_data = o;
+	a->focus = FOCUS_PROMPT;
+	a->zoom = -1;
+	a->state.token = a->state.page = a->state.layer = a->state.head = -1;
+	a->host.views = views;
+	a->host.replay = true;
+	a->prompt_hidden = true;
+	timeline_init(&a->timeline);
+	return prompt_open(&po, e) || canvas_resize(&a->canvas, w, h, e) ||
+				   player_open(&o->player, path, e)
+			   ? -1
+			   : 0;
+}
+
+void offscreen_close(struct offscreen *o)
+{
+	if (o->player)
+		player_close(o->player);
+	prompt_close();
+	canvas_free(&o->app.canvas);
+	timeline_free(&o->app.timeline);
 }

@@ -1,14 +1,9 @@
 /* All views of a run that have something to show, as pictures in one page (slides.html), which
  * pages by keys and prints one a sheet. Without a step of its own each view is drawn where it shows
  * much: a session's last step has no queue, and no attention. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/embed.h"
-#include "base/text.h"
-#include "tui/app/picture_impl.h"
-#include "tui/views/views.h"
+#include "tui/app/picture.h"
 
 EMBED(slides_page, "tui/app/slides.html");
 
@@ -20,7 +15,7 @@ struct slide {
 	int64_t step;
 	char *svg; /* malloc'd */
 	size_t size;
-	char lossy[128];
+	struct view_text lossy;
 };
 struct slides {
 	struct offscreen *o;
@@ -102,7 +97,7 @@ static int draw(struct slides *s, int sample, struct err *e)
 			continue;
 		s->p.view = i;
 		v->step = app_timeline(a)->last_step;
-		app_lossy_title(app_timeline(a), v->lossy, sizeof v->lossy);
+		v->lossy = app_lossy_title(app_timeline(a));
 		v->svg = picture_svg(a, &s->p, &v->size);
 		if (!v->svg)
 			return err_set(e, ERR_MEMORY, "no memory for the slides");
@@ -155,7 +150,7 @@ static void put_slide(const struct slides *s, int view, FILE *out)
 	fwrite(v->svg, 1, v->size, out);
 	fprintf(out, "<p class=\"dim\">step %lld of %lld; <b>", (long long)v->step,
 		(long long)player_n_steps(s->o->player));
-	put(out, v->lossy);
+	put(out, v->lossy.text);
 	fputs("</b>", out);
 	put(out, t->model_name ? t->model_name : "");
 	fputs("</p>\n</section>\n", out);

@@ -10,8 +10,29 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "tui/app/player_impl.h"
 #include "fold/timeline_fold.h"
+#include "base/clock.h"
+
+struct player {
+	char *path;
+	struct reader *reader;
+	struct timeline *t;   /* the one at the reader's position */
+	int64_t current, seq; /* its step, and seq of that event */
+	bool at_end;          /* the events after the last step are folded, too */
+	struct err *err;      /* of the call in progress; may be NULL */
+	int64_t base_seq;     /* of the keyframe that it was restored from; 0: none */
+
+	struct reader *scan; /* reads ahead for keyframes; NULL: not needed, or done */
+	struct keyframer *keyframer;
+	/* [n_keys] made here, by step: KEY_STEPS, 2 * KEY_STEPS …; their spans are ours */
+	struct key_row *key;
+	int64_t n_keys, cap_keys, n_scanned;
+
+	struct player_mark *mark;
+	int n_marks, cap_marks;
+	bool coarse;        /* a mark is the last step of its span */
+	int64_t marked_seq; /* marks of keyframes up to here are added */
+};
 
 enum { NEAR_STEPS = 2 * KEY_STEPS, EXACT_MARKS = 20000 };
 
@@ -29,7 +50,8 @@ static void add_mark(void *arg, enum reader_mark kind, int64_t step)
 		p->mark[p->n_marks++] = (struct player_mark){ kind, step };
 }
 
-bool player_add_marks(void *player, const struct key_row *row)
+/* Adds the marks of a keyframe, if it is newer than those added. */
+static bool add_marks_of(void *player, const struct key_row *row)
 {
 	struct player *p = player;
 
@@ -45,6 +67,65 @@ bool player_add_marks(void *player, const struct key_row *row)
 	return true;
 }
 
+/* Keyframes of a recording that has none (an older one), made in the background. They are the
+ * same as the writer's, and are kept in memory: about 50 bytes a step. */
+enum { EVENTS_BETWEEN_LOOKS = 32 };
+
+static bool copy_span(struct ev_span *s)
+{
+	void *data = malloc(s->size + 1);
+
+	if (data)
+		memcpy(data, s->data, s->size);
+	s->data = data;
+	return data != NULL;
+}
+
+static int keep(struct player *p, struct key_row row, struct err *e)
+{
+	bool tokens = copy_span(&row.tokens), state = copy_span(&row.state);
+
+	if (!ARRAY_ROOM(p->key, p->cap_keys, p->n_keys + 1) || !tokens || !state) {
+		free((void *)row.tokens.data);
+		free((void *)row.state.data);
+		return err_set(e, ERR_MEMORY, "the recording does not fit the memory");
+	}
+	p->key[p->n_keys++] = row;
+	if (p->coarse)
+		add_marks_of(p, &row);
+	return 0;
+}
+
+static void scan_close(struct player *p)
+{
+	reader_close(p->scan);
+	keyframer_close(p->keyframer);
+	p->scan = NULL;
+	p->keyframer = NULL;
+}
+
+int player_read(struct player *p, int64_t budget_ns, struct err *e)
+{
+	int64_t until = now_ns() + budget_ns;
+	struct key_row row;
+	struct event ev;
+	int got = 0;
+
+	if (!p->scan)
+		return 0;
+	for (int i = 1; (got = reader_next(p->scan, &ev, e)) == 1; i++) {
+		if (ev.kind == EV_step)
+			p->n_scanned = ev.u.step.step;
+		if (keyframer_add(p->keyframer, &ev, &row) && keep(p, row, e) < 0)
+			return -1;
+		if (i % EVENTS_BETWEEN_LOOKS == 0 && now_ns() > until)
+			break;
+	}
+	if (got <= 0)
+		scan_close(p);
+	return got;
+}
+
 /* A long recording's marks are those of its keyframes: which of their spans has one. */
 static int find_marks(struct player *p, struct err *e)
 {
@@ -53,8 +134,7 @@ static int find_marks(struct player *p, struct err *e)
 
 	p->coarse |= info->n_steps > EXACT_MARKS;
 	if (p->coarse)
-		return reader_keyframes(
-			p->reader, p->marked_seq + 1, INT64_MAX, false, player_add_marks, p, e);
+		return reader_keyframes(p->reader, p->marked_seq + 1, INT64_MAX, false, add_marks_of, p, e);
 	last = info->last_seq;
 	if (reader_marks(p->reader, p->marked_seq + 1, last, add_mark, p, e) < 0)
 		return -1;
@@ -95,8 +175,8 @@ static int older_keys(void *arg, int64_t first, int64_t last,
 
 	if (reader_info(p->reader)->keyframes)
 		return reader_keyframes(p->reader, first, last, true, fn, to, p->err);
-	for (int64_t i = 0; i < p->n_keys && p->key[i].row.seq <= last; i++)
-		if (p->key[i].row.seq >= first && !fn(to, &p->key[i].row))
+	for (int64_t i = 0; i < p->n_keys && p->key[i].seq <= last; i++)
+		if (p->key[i].seq >= first && !fn(to, &p->key[i]))
 			break;
 	return 0;
 }
@@ -158,10 +238,10 @@ void player_close(struct player *p)
 {
 	if (!p)
 		return;
-	player_scan_close(p);
+	scan_close(p);
 	for (int64_t i = 0; i < p->n_keys; i++) {
-		free((void *)p->key[i].row.tokens.data);
-		free((void *)p->key[i].row.state.data);
+		free((void *)p->key[i].tokens.data);
+		free((void *)p->key[i].state.data);
 	}
 	reader_close(p->reader);
 	free(p->key);
@@ -192,11 +272,6 @@ const struct player_mark *player_marks(const struct player *p, int *n)
 	return p->mark;
 }
 
-int player_read(struct player *p, int64_t budget_ns, struct err *e)
-{
-	return player_scan(p, budget_ns, e);
-}
-
 int player_refresh(struct player *p, struct err *e)
 {
 	int64_t before = reader_info(p->reader)->last_seq;
@@ -208,7 +283,8 @@ int player_refresh(struct player *p, struct err *e)
 	return find_marks(p, e) < 0 ? -1 : 1;
 }
 
-int player_key_at(struct player *p, int64_t step, struct key_row *row, struct err *e)
+/* 1: the keyframe after a step; spans live until the next call. 0: there is none. */
+static int key_at(struct player *p, int64_t step, struct key_row *row, struct err *e)
 {
 	int64_t seq;
 	int got;
@@ -216,7 +292,7 @@ int player_key_at(struct player *p, int64_t step, struct key_row *row, struct er
 	if (!reader_info(p->reader)->keyframes) {
 		if (step / KEY_STEPS < 1 || step / KEY_STEPS > p->n_keys)
 			return 0;
-		*row = p->key[step / KEY_STEPS - 1].row;
+		*row = p->key[step / KEY_STEPS - 1];
 		return row->step == step;
 	}
 	seq = reader_step_seq(p->reader, step);
@@ -247,7 +323,7 @@ static int jump(struct player *p, struct timeline *t, int64_t step, struct err *
 	if (!reader_info(p->reader)->keyframes && at > p->n_keys * KEY_STEPS)
 		at = p->n_keys * KEY_STEPS;
 	if (at > 0 && (step < p->current || at > p->current || t != p->t))
-		got = player_key_at(p, at, &row, e);
+		got = key_at(p, at, &row, e);
 	if (got == 1) {
 		p->t = t;
 		p->current = row.step;

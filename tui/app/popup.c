@@ -2,10 +2,7 @@
 #include "tui/app/popup.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/text.h"
 #include "tui/views/view.h"
 
 enum { POPUP_W = 96, HANG_MOST = 44 };

@@ -2,8 +2,6 @@
 #ifndef CUTAWAY_TUI_POPUP_H
 #define CUTAWAY_TUI_POPUP_H
 
-#include <stdbool.h>
-
 #include "tui/term/canvas.h"
 
 struct popup {

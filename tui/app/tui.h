@@ -107,7 +107,13 @@ struct tui_compare {
 	atomic_bool *stop; /* set when the user quits: work() is to end */
 };
 /* The error of the screen or of the work. Signals but SIGINT should be blocked before other threads
- * are started: see screen_loop.h. */
+ * are started: see app_block_signals(). */
 int tui_compare(const struct tui_compare *t, const struct tui_options *o, struct err *e);
+
+/* The shipped prompts for /load (base/prompts.h). */
+int load_n_prompts(void);
+/* Prompt i modulo their number, with its passage before it; malloc'd, NULL if memory ran out.
+ * *label: where the prompt's own words begin in it. */
+char *load_prompt(int i, const char **label);
 
 #endif

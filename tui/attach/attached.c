@@ -3,22 +3,14 @@
  * ours. */
 #include "tui/attach/attached.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/embed.h"
 #include "trace/reader.h"
 #include "trace/ring.h"
-#include "tui/app/app.h"
 #include "tui/chat/live.h"
-#include "tui/term/prompt.h"
-#include "tui/chat/waiting.h"
 
-enum { FEED_NS = 15000000, BETWEEN_LOOKS = 64, KEY_ESC_BYTE = 27 };
+enum { FEED_NS = 15000000, KEY_ESC_BYTE = 27 };
 
 struct attached {
 	struct attach *server;
@@ -31,41 +23,9 @@ struct attached {
 
 /* ---- events ---- */
 
-static void feed(struct app *a)
-{
-	struct attached *m = a->mode_data;
-	const int64_t until = now_ns() + FEED_NS;
-	struct event ev;
-	int64_t lost;
-	uint64_t count;
-	int got;
-
-	if (read(ring_fd(attach_ring(m->server)), &count, sizeof count) < 0)
-		count = 0;
-	for (int i = 1;
-		 (got = ring_next(attach_viewer(m->server), &ev, m->event, RING_EVENT_MAX, &lost)) != 0;
-		 i++) {
-		a->dirty = true;
-		if (got < 0)
-			live_catch_up(attach_writer(m->server), &a->timeline, lost);
-		else if (ev.seq > a->timeline.last_seq)
-			timeline_fold(&a->timeline, &ev);
-		if (i % BETWEEN_LOOKS == 0 && now_ns() > until) {
-			ring_cursor_postpone(attach_viewer(m->server));
-			return;
-		}
-	}
-}
-
-static void follow_newest(struct app *a)
-{
-	a->state.request = a->state.branch = 0;
-	a->state.token = -1;
-}
-
 static void ask_waiting(struct app *a)
 {
-	struct attached *m = a->mode_data;
+	struct attached *m = a->attached;
 	struct err e = { 0 };
 	char *text = attach_busy(m->server) ? NULL : waiting_take(&m->waiting);
 
@@ -74,56 +34,48 @@ static void ask_waiting(struct app *a)
 	if (attach_ask(m->server, text, EV_REQUEST_KIND_chat, &m->settings, &e))
 		app_say(a, SAY_ERROR, "%s", e.text);
 	free(text);
-	follow_newest(a);
+	app_follow_newest(a);
 	a->dirty = true;
 }
 
 static void work(struct app *a)
 {
-	struct attached *m = a->mode_data;
-	struct writer_status status;
+	struct attached *m = a->attached;
 
-	feed(a);
+	if (live_follow(attach_ring(m->server), attach_viewer(m->server), attach_writer(m->server),
+			m->event, &a->timeline, FEED_NS))
+		a->dirty = true;
 	ask_waiting(a);
-	if (!attach_writer(m->server) || m->record_failed)
-		return;
-	writer_status(attach_writer(m->server), &status);
-	if (status.recording)
-		return;
-	m->record_failed = true;
-	app_say(a, SAY_ERROR, "recording stopped: %s (the chat goes on)", status.err.text);
+	live_look_at_recording(a, attach_writer(m->server), &m->record_failed);
 }
 
 static int fds(struct app *a, struct pollfd *p)
 {
-	p[0] = (struct pollfd){ .fd = ring_fd(attach_ring(((struct attached *)a->mode_data)->server)),
-		.events = POLLIN };
+	p[0] = (struct pollfd){ .fd = ring_fd(attach_ring(a->attached->server)), .events = POLLIN };
 	return 1;
 }
 
 static int timeout_ms(struct app *a)
 {
-	return ((struct attached *)a->mode_data)->waiting.n ? 50 : 1000;
+	return a->attached->waiting.n ? 50 : 1000;
 }
 
 /* ---- what is typed ---- */
 
 static void line(struct app *a, const char *text)
 {
-	struct attached *m = a->mode_data;
-
 	a->dirty = true;
 	if (*text == '/') {
 		app_command(a, text);
 	} else if (text[strspn(text, " \t\n")]) {
-		waiting_push(a, &m->waiting, text);
+		waiting_push(a, &a->attached->waiting, text);
 		ask_waiting(a);
 	}
 }
 
 static void stop(struct app *a)
 {
-	struct attached *m = a->mode_data;
+	struct attached *m = a->attached;
 	const bool busy = attach_busy(m->server);
 
 	attach_stop(m->server, NULL);
@@ -132,12 +84,12 @@ static void stop(struct app *a)
 
 static int begin_anew(struct app *a, struct err *e)
 {
-	struct attached *m = a->mode_data;
 	const struct tl_request *last = timeline_chat(&a->timeline);
 
-	if (attach_stop(m->server, e) || attach_new(m->server, answer_system(&m->settings, NULL), e))
+	if (attach_stop(a->attached->server, e) ||
+		attach_new(a->attached->server, answer_system(&a->attached->settings, NULL), e))
 		return -1;
-	follow_newest(a);
+	app_follow_newest(a);
 	a->state.anew = last ? last->id : 0;
 	app_say(a, SAY_INFO, "a new conversation begins");
 	return 0;
@@ -145,7 +97,7 @@ static int begin_anew(struct app *a, struct err *e)
 
 static int set_system(struct app *a, const char *text, struct err *e)
 {
-	struct attached *m = a->mode_data;
+	struct attached *m = a->attached;
 
 	free(m->system);
 	m->settings.system = m->system = !strcmp(text, "default") ? NULL : strdup(text);
@@ -155,7 +107,7 @@ static int set_system(struct app *a, const char *text, struct err *e)
 static int act(void *arg, enum command_act what, const char *text, double number, struct err *e)
 {
 	struct app *a = arg;
-	struct attached *m = a->mode_data;
+	struct attached *m = a->attached;
 	const int done = app_act(a, what, text, e);
 
 	(void)number;
@@ -164,7 +116,7 @@ static int act(void *arg, enum command_act what, const char *text, double number
 	switch (what) {
 	case ACT_NEW: return begin_anew(a, e);
 	case ACT_SYSTEM: return set_system(a, text, e);
-	case ACT_RETRY: follow_newest(a); return attach_retry(m->server, &m->settings, e);
+	case ACT_RETRY: app_follow_newest(a); return attach_retry(m->server, &m->settings, e);
 	case ACT_STOP_ANSWER: return attach_stop(m->server, e);
 	case ACT_PAUSE:
 	case ACT_STEP:
@@ -184,7 +136,7 @@ static int act(void *arg, enum command_act what, const char *text, double number
 static int refuses(void *arg, const struct setting *s, const char *value, struct err *e)
 {
 	(void)value;
-	return attach_takes(((struct attached *)((struct app *)arg)->mode_data)->server, s, e);
+	return attach_takes(((struct app *)arg)->attached->server, s, e);
 }
 
 static int get(void *arg, const char *name, char *buf, size_t cap)
@@ -197,47 +149,39 @@ static int no_set(void *arg, const char *name, const char *value, struct err *e)
 {
 	(void)value;
 	return err_set(e, ERR_USAGE, "%s: this server decides (%s)", name,
-		attach_says(((struct attached *)((struct app *)arg)->mode_data)->server));
+		attach_says(((struct app *)arg)->attached->server));
 }
 
 static void note(void *arg, const char *name, const char *value)
 {
-	attach_note(((struct attached *)((struct app *)arg)->mode_data)->server, name, value, NULL);
-}
-
-static void say(void *arg, const char *text)
-{
-	app_say(arg, SAY_INFO, "%s", text);
+	attach_note(((struct app *)arg)->attached->server, name, value, NULL);
 }
 
 /* Esc in an empty prompt takes the newest waiting turn back. */
 static bool key(struct app *a, int code)
 {
-	struct attached *m = a->mode_data;
-
 	return code == KEY_ESC_BYTE && a->focus < 0 && !prompt_busy() && !*prompt_text() &&
-		   waiting_take_back(&m->waiting);
+		   waiting_take_back(&a->attached->waiting);
 }
 
 static void action(struct app *a, const struct view_action *w)
 {
 	(void)w;
 	app_say(a, SAY_ERROR, "this needs an engine of one's own, and %s computes here",
-		attach_says(((struct attached *)a->mode_data)->server));
+		attach_says(a->attached->server));
 }
 
 /* ---- the status line ---- */
 
 static void status(struct app *a, struct app_status *s)
 {
-	struct attached *m = a->mode_data;
 	const struct timeline *t = &a->timeline;
 	const struct tl_request *r = timeline_chat(t);
 	struct tl_latencies l;
 
-	if (!attach_writer(m->server))
+	if (!attach_writer(a->attached->server))
 		app_field(s, INK_DIM, "not recorded");
-	else if (m->record_failed)
+	else if (a->attached->record_failed)
 		app_field(s, INK_REJECTED, "%s rec failed", glyph(&a->canvas, GLYPH_CROSS));
 	else
 		app_field(s, INK_REJECTED, "%s rec", glyph(&a->canvas, GLYPH_RECORD));
@@ -254,21 +198,21 @@ static void status(struct app *a, struct app_status *s)
 		app_field(s, INK_TEXT, "%4.0f tok/s", 1e9 / l.tpot);
 }
 
-static void name(struct app *a, char *out, size_t cap)
+static struct view_text name(struct app *a)
 {
 	const struct tl_attached *s = &a->timeline.attached;
 	const char *base = s->model ? strrchr(s->model, '/') : NULL;
 
-	snprintf(out, cap, "%s %s %s",
+	return view_form("%s %s %s",
 		base && base[1] ? base + 1
 		: s->model      ? s->model
 						: "",
-		glyph(&a->canvas, GLYPH_DOT), attach_says(((struct attached *)a->mode_data)->server));
+		glyph(&a->canvas, GLYPH_DOT), attach_says(a->attached->server));
 }
 
 static const char *recording(struct app *a, struct err *e)
 {
-	struct writer *w = attach_writer(((struct attached *)a->mode_data)->server);
+	struct writer *w = attach_writer(a->attached->server);
 
 	if (w && !writer_flush(w))
 		return writer_path(w);
@@ -280,7 +224,7 @@ static int open_lens(struct app *a, struct lens **l, struct err *e)
 {
 	(void)l;
 	return err_set(e, ERR_USAGE, "a deep look needs the model, and %s computes it",
-		attach_says(((struct attached *)a->mode_data)->server));
+		attach_says(a->attached->server));
 }
 
 static const struct hint hints[] = { { "F1", "explain" }, { "^O", "views" }, { "^P", "commands" },
@@ -312,7 +256,7 @@ int tui_attach(
 	struct attached m = {
 		.server = server, .settings = o->answer, .waiting = { .why = "waiting for the answer" }
 	};
-	struct app a = { .mode_data = &m };
+	struct app a = { .attached = &m };
 	int rc = -1;
 
 	a.signal_fd = -1;
@@ -325,7 +269,7 @@ int tui_attach(
 		.engine_get = get,
 		.refuses = refuses,
 		.note = note,
-		.say = say,
+		.say = app_tell,
 		.act = act };
 	m.event = malloc(RING_EVENT_MAX);
 	if (m.event && !setting_stops_copy(&m.settings.stop, &o->answer.stop, e) &&

@@ -2,7 +2,6 @@
 #ifndef CUTAWAY_TUI_ATTACHED_H
 #define CUTAWAY_TUI_ATTACHED_H
 
-#include "base/err.h"
 #include "sessions/attach/attach.h"
 #include "tui/app/tui.h"
 

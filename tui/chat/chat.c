@@ -1,19 +1,9 @@
 /* cutaway chat: a live session on the screens. The commands are in chat_acts.c. */
 #include "tui/chat/chat.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
 #include "base/embed.h"
 #include "tui/state/lens.h"
-#include "tui/term/prompt.h"
-#include "tui/chat/waiting.h"
 #include "tui/replay/scrubber.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { FEED_NS = 15000000, SCRIPT_NS = 15000000, ESCAPE = 27 };
 
@@ -22,9 +12,8 @@ enum { FEED_NS = 15000000, SCRIPT_NS = 15000000, ESCAPE = 27 };
 /* Until the model is open, commands wait in order with the turns, but for those of the screen. */
 static bool waits_for_model(struct app *a, const char *line)
 {
-	const struct chat *c = a->mode_data;
 	const struct command *command =
-		c->live.ready && !c->model ? NULL : commands_find(&a->host, line);
+		a->chat->live.ready && !a->chat->model ? NULL : commands_find(&a->host, line);
 
 	if (!command || command->kind != COMMAND_ACT)
 		return command;
@@ -37,7 +26,7 @@ static bool waits_for_model(struct app *a, const char *line)
 	case ACT_VIEW:
 	case ACT_ZOOM: return false;
 	case ACT_SESSION:
-	case ACT_SESSIONS: return c->model; /* whose recording must not be read here */
+	case ACT_SESSIONS: return a->chat->model; /* whose recording must not be read here */
 	default: return true;
 	}
 }
@@ -55,41 +44,38 @@ static bool means_to_leave(const char *line)
 /* A turn waits until the model is open and the last answer is complete. */
 static void run_line(struct app *a, const char *line)
 {
-	struct chat *c = a->mode_data;
-
 	if (chat_lesson_line(a, line) || line[strspn(line, " \t\n")] == '\0')
 		return;
 	if (*line == '/' && !waits_for_model(a, line)) {
 		app_command(a, line);
 		return;
 	}
-	if (!c->script && means_to_leave(line)) {
+	if (!a->chat->script && means_to_leave(line)) {
 		app_say(a, SAY_INFO,
 			"/quit or Ctrl-D leaves; to say \"%s\" to the model, put a blank before it", line);
 		return;
 	}
 	a->state.scroll[VIEW_CHAT] = 0; /* what was sent is seen */
 	chat_end_loop(a);
-	waiting_push(a, &c->waiting, line);
+	waiting_push(a, &a->chat->waiting, line);
 }
 
 static bool stand_here(struct app *a)
 {
-	struct chat *c = a->mode_data;
 	struct err e = { 0 };
 
 	if (chat_stand_here(a, &e) == 0) {
-		actor_resume(c->live.session.actor);
+		actor_resume(a->chat->live.session.actor);
 		return true;
 	}
 	app_say(a, SAY_ERROR, "%s", e.text);
-	waiting_forget(&c->waiting);
+	waiting_forget(&a->chat->waiting);
 	return false;
 }
 
 static void ask_waiting(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	char *line;
 
 	while (c->live.ready && !c->model && c->waiting.n) {
@@ -111,7 +97,7 @@ static void ask_waiting(struct app *a)
  * line before it paused the answer. */
 static bool wants_line(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 
 	return c->script && c->live.ready && !c->model && !a->quit && !c->waiting.n &&
 		   (!chat_busy(a) || (c->script_paused && actor_paused(c->live.session.actor)));
@@ -121,7 +107,7 @@ static bool wants_line(struct app *a)
  * between. */
 static void run_script(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	struct err e = { 0 };
 	int64_t until = now_ns() + SCRIPT_NS;
 	char *line;
@@ -149,7 +135,7 @@ static void run_script(struct app *a)
 
 static void greet(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	const struct engine_info *info = engine_info(c->live.session.engine);
 
 	a->host.vocab = info->vocab;
@@ -179,20 +165,6 @@ static void greet(struct app *a)
 	a->dirty = true;
 }
 
-static void look_at_recording(struct app *a)
-{
-	struct chat *c = a->mode_data;
-	struct writer_status status;
-
-	if (!c->live.session.writer || c->record_failed)
-		return;
-	writer_status(c->live.session.writer, &status);
-	if (status.recording)
-		return;
-	c->record_failed = true;
-	app_say(a, SAY_ERROR, "recording stopped: %s (the chat goes on)", status.err.text);
-}
-
 static const char *what_turns_wait_for(const struct chat *c)
 {
 	if (!c->live.ready || c->model)
@@ -207,7 +179,7 @@ static const char *what_turns_wait_for(const struct chat *c)
 
 bool chat_busy(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 
 	return c->search.running || c->compare.running || c->price.running ||
 		   conversation_busy(c->live.conversation);
@@ -215,7 +187,7 @@ bool chat_busy(struct app *a)
 
 static void work(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	struct live *s = &c->live;
 	bool was_ready = s->ready;
 
@@ -237,7 +209,7 @@ static void work(struct app *a)
 		c->stop_reported = true;
 		app_say(a, SAY_ERROR, "the engine stopped: %s", s->stop_err.text);
 	}
-	look_at_recording(a);
+	live_look_at_recording(a, s->session.writer, &c->record_failed);
 	chat_hold_loop(a);
 	chat_model_work(a);
 	actor_answers(s->session.actor, a);
@@ -252,7 +224,7 @@ static void work(struct app *a)
 
 static int fds(struct app *a, struct pollfd *p)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 
 	p[0] = (struct pollfd){ .fd = c->live.fd, .events = POLLIN };
 	if (!c->live.ready)
@@ -267,7 +239,7 @@ static int fds(struct app *a, struct pollfd *p)
 
 static int timeout_ms(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 
 	if (!c->live.ready || c->model)
 		return 100;
@@ -297,8 +269,6 @@ static bool past_key(struct app *a, int key)
 
 static bool key(struct app *a, int key)
 {
-	struct chat *c = a->mode_data;
-
 	if (a->focus >= 0)
 		return chat_past_key(a, key);
 	if (prompt_busy())
@@ -307,15 +277,13 @@ static bool key(struct app *a, int key)
 		return past_key(a, key);
 	if (key != ESCAPE || *prompt_text())
 		return false;
-	return waiting_take_back(&c->waiting) || chat_search_cancel(a, false);
+	return waiting_take_back(&a->chat->waiting) || chat_search_cancel(a, false);
 }
 
 static void scrub(struct app *a, struct pen *p)
 {
-	struct chat *c = a->mode_data;
-
-	if (c->past)
-		scrubber_draw(p, c->past,
+	if (a->chat->past)
+		scrubber_draw(p, a->chat->past,
 			a->focus >= 0    ? "F5 answers anew from here · End: the present"
 			: *prompt_text() ? "F5 answers anew from here · Esc: the present"
 							 : "F5 answers anew from here · Esc or End: the present");
@@ -323,25 +291,22 @@ static void scrub(struct app *a, struct pen *p)
 
 static void stop(struct app *a)
 {
-	struct chat *c = a->mode_data;
 	const bool stopped =
-		chat_end_loop(a) || chat_model_stop(a) || (c->live.ready && chat_stop(a, false) > 0);
+		chat_end_loop(a) || chat_model_stop(a) || (a->chat->live.ready && chat_stop(a, false) > 0);
 
-	waiting_stop(a, &c->waiting, stopped, c->live.session.writer);
+	waiting_stop(a, &a->chat->waiting, stopped, a->chat->live.session.writer);
 }
 
 /* Where what is said next goes on, unless that is the only answer. */
 static const char *empty_words(struct app *a)
 {
-	static char words[80];
-	struct chat *c = a->mode_data;
-	int64_t from = c->live.ready && !c->model ? chat_goes_on_from(a) : 0;
+	static struct view_text words;
+	int64_t from = a->chat->live.ready && !a->chat->model ? chat_goes_on_from(a) : 0;
 
 	if (a->past)
 		return "an earlier step: F5 answers anew from here; what you say follows it";
-	if (from)
-		snprintf(words, sizeof words, "goes on from %s · /tree chooses", view_label(from).text);
-	return from ? words : NULL;
+	words = view_form("goes on from %s · /tree chooses", view_label(from).text);
+	return from ? words.text : NULL;
 }
 
 /* --- all of it --- */
@@ -358,7 +323,7 @@ EMBED(chat_help, "tui/chat/chat.txt");
 /* All events emitted so far are in the file when this returns. */
 static const char *recording(struct app *a, struct err *e)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 
 	if (!c->live.ready) {
 		err_set(e, ERR_USAGE, "the model is not there yet");
@@ -377,16 +342,15 @@ static const char *recording(struct app *a, struct err *e)
 
 static int open_lens(struct app *a, struct lens **l, struct err *e)
 {
-	struct chat *c = a->mode_data;
-
-	if (!c->live.ready)
+	if (!a->chat->live.ready)
 		return err_set(e, ERR_USAGE, "the model is not there yet");
-	return lens_open(l, c->live.session.actor, engine_tokenizer(c->live.session.engine), e);
+	return lens_open(
+		l, a->chat->live.session.actor, engine_tokenizer(a->chat->live.session.engine), e);
 }
 
 static bool reads(const struct app *a)
 {
-	return ((const struct chat *)a->mode_data)->lesson.l != NULL;
+	return a->chat->lesson.l != NULL;
 }
 
 static const struct app_mode chat_mode = {
@@ -413,7 +377,7 @@ static const struct app_mode chat_mode = {
 
 int chat_set_user(struct app *a, const char *text, struct err *e)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 
 	free(c->user);
 	c->settings.user = c->user = strdup(text);
@@ -440,7 +404,7 @@ static void free_settings(struct chat *c)
 int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 {
 	struct chat c = { .options = o, .began_ns = now_ns(), .loops_run = o->loops_run };
-	struct app a = { .mode_data = &c, .state.waiting = &c.waiting };
+	struct app a = { .chat = &c, .state.waiting = &c.waiting };
 	int result = -1;
 
 	c.live.fd = a.signal_fd = -1;
@@ -452,7 +416,7 @@ int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 		.engine_get = chat_engine_get,
 		.refuses = chat_refuses,
 		.note = chat_note,
-		.say = chat_say,
+		.say = app_tell,
 		.act = chat_act };
 	if (copy_settings(&c, &o->answer, e) < 0)
 		return -1;

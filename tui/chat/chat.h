@@ -1,17 +1,143 @@
-/* What chat.c and chat_acts.c share. Internal to tui/. Thread: the UI's. */
+/* What the files of the chat share. Internal to tui/. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_CHAT_H
 #define CUTAWAY_TUI_CHAT_H
 
-#include <stdio.h>
+#include <unistd.h>
 
-#include "tui/app/app.h"
-#include "tui/chat/chat_compare.h"
-#include "tui/chat/chat_price.h"
-#include "tui/chat/chat_search.h"
-#include "tui/chat/live.h"
-#include "tui/chat/chat_lesson.h"
+#include "sessions/compare/compare.h"
+#include "sessions/lesson/lesson.h"
+#include "sessions/price/apart.h"
+#include "sessions/score/score_command.h"
 #include "tui/app/player.h"
 #include "tui/app/script.h"
+#include "tui/chat/live.h"
+#include "tui/replay/travel.h"
+
+/* The settings as they stood when a lesson began: they are put back when it ends. Texts (system,
+ * stop, user) are the reader's own and stay. */
+struct chat_kept {
+	bool on;
+	char *engine[N_ENGINE_SETTINGS]; /* NULL: not kept */
+	struct answer_settings answer;
+	char search[64];
+};
+
+void chat_kept_take(struct chat_kept *k, struct app *a);
+/* Puts back what differs, says it on one line, and forgets. */
+void chat_kept_put_back(struct chat_kept *k, struct app *a);
+void chat_kept_free(struct chat_kept *k);
+
+/* The lesson that the chat runs: where the reader stands, and what is typed for them. */
+struct chat_lesson {
+	struct lesson *l; /* NULL: none */
+	char name[64];
+	int32_t part;    /* where the reader stands; l->n: at the end */
+	int64_t shown;   /* where the reader stood when the text was last placed */
+	int64_t left_ns; /* for the queries of this stop */
+	int32_t skips;   /* the question, plus 1, that one more empty line leaves out */
+	struct chat_kept kept;
+	int64_t before;      /* the request that the conversation ended with before it; 0: none */
+	const char *next;    /* the next line to type; NULL: none is typed now */
+	int64_t reported_ns; /* time of the newest error that was seen while lines were typed */
+};
+
+/* /lesson NAME: begins it. "": lists them; "off": closes it. */
+int chat_lesson(struct app *a, const char *name, struct err *e);
+/* Takes a line that is the lesson's: an empty one goes on, and one that answers a question. */
+bool chat_lesson_line(struct app *a, const char *line);
+/* After every wait: types the next line, and asks the log when all of it was answered. */
+void chat_lesson_work(struct app *a);
+/* Lines are being typed: the loop must look again soon. */
+bool chat_lesson_busy(const struct app *a);
+void chat_lesson_close(struct chat_lesson *k);
+
+/* /price: the text of the request in focus, scored beside the exact twin under all lossy settings,
+ * each alone and all but each (sessions/price/apart.h), as score requests of this session; then why
+ * price shows what the recording has of them. The settings are as before when it is over, or was
+ * stopped. */
+struct chat_price {
+	bool running, asked, stopping, begun; /* asked: the engine's thread has it */
+	struct apart apart;                   /* the engine's thread's, while asked */
+	int32_t *ids, n_ids;
+	int64_t request;  /* whose text it is */
+	int64_t reported; /* case whose end was acted on */
+	int64_t looked_ns;
+	struct err err;
+};
+
+int chat_price(struct app *a, struct err *e); /* begins */
+
+void chat_price_work(struct app *a); /* after every wait */
+void chat_price_free(struct chat_price *c);
+
+/* /compare: the last turn, or a prompt, answered under two sets of settings by turns, as background
+ * requests of this session; then the table.
+ *
+ * Each answer is begun on the engine's thread between two steps, when nothing runs: the settings of
+ * its side are applied, the prefix cache emptied, the drafter opened anew. After the last one, and
+ * after a stop, the settings are those of before. The table comes from the recording, where the
+ * comparison is marked (sessions/compare/compare.h). */
+enum { CHAT_COMPARE_SETTINGS = 16, CHAT_COMPARE_VALUE = 128 };
+
+struct chat_compare {
+	bool running, asked, stopping; /* asked: the engine's thread has it */
+	char label[2][COMPARE_LABEL];
+	struct {
+		const struct setting *s;
+		char value[3][CHAT_COMPARE_VALUE]; /* under A, under B, before */
+	} set[CHAT_COMPARE_SETTINGS];          /* settings of the engine that a side names */
+	int n_set;
+	struct answer_settings answer[2];
+	char *text;
+	int32_t *ids, *scored; /* [n_ids] the prompt; [n_ids + n_scored] and A's answer */
+	int32_t n_ids, n_scored;
+	int turn;               /* of all answers, then of the two scores */
+	int64_t request, first; /* the newest; A's first that counts */
+	int64_t looked_ns;
+	struct err err;
+};
+
+/* "'A' 'B' [PROMPT]": begins. */
+int chat_compare(struct app *a, const char *typed, struct err *e);
+
+void chat_compare_work(struct app *a); /* after every wait */
+void chat_compare_free(struct chat_compare *c);
+
+/* /search: the answer to a turn is the best of several, found by a search (engine/search/search.h).
+ *
+ *
+ * The method is a setting like /temp: it holds for the turns that follow and for /retry; so is the
+ * command that scores (/score), which runs asynchronously: neither engine nor screen waits for it.
+ * The answer is an ordinary request of the conversation, whose events the engine emits when the
+ * search ends. */
+enum { CHAT_SEARCH_METHOD = 64, CHAT_SEARCH_SCORE = 256 };
+
+struct chat_search {
+	/* "beam:4", as engine/search/search.h has it; "": plain answers */
+	char method[CHAT_SEARCH_METHOD];
+	char score[CHAT_SEARCH_SCORE];     /* the command that scores; "": score by log-probability */
+	char judged_by[CHAT_SEARCH_SCORE]; /* the same, as of the start of the running search */
+	struct score_command scorer;
+	int64_t running; /* a search of the engine, 0: none */
+	int64_t looked_ns;
+	bool asked;                            /* a check of its end is queued on the engine's thread */
+	bool quietly;                          /* its end is not reported */
+	int32_t trimmed_tokens, trimmed_turns; /* noted when the answer becomes a request */
+};
+
+/* What was typed ("beam 4 0.6", "best:8", "off") in the engine's form. -1: too long to be one. */
+int chat_search_form(const char *typed, char out[CHAT_SEARCH_METHOD]);
+/* "off" or a method that the engine can begin. */
+int chat_search_set(struct app *a, const char *typed, struct err *e);
+/* "off" or a command for the shell. */
+int chat_search_score(struct app *a, const char *typed, struct err *e);
+/* Begins a search; the conversation then expects one answer. */
+int chat_search_begin(struct app *a, const struct conversation_prompt *p, struct err *e);
+/* Ends it: frees all its pages and takes its best answer so far for the turn. False: none runs. */
+bool chat_search_stop(struct app *a);
+/* The same without waiting: the end is handled later. quietly: then only an error is reported. */
+bool chat_search_cancel(struct app *a, bool quietly);
+void chat_search_work(struct app *a); /* after every wait */
 
 enum { CHAT_LEFT = 64 };
 
@@ -20,7 +146,7 @@ struct chat_ahead {
 	int64_t request;
 	int32_t size, room;
 	bool drops;
-	char text[128];
+	struct view_text words;
 };
 
 struct chat {
@@ -76,12 +202,11 @@ void chat_hold_loop(struct app *a);
 bool chat_end_loop(struct app *a);
 int chat_copy(struct app *a, const char *what, struct err *e);
 
-/* chat_ahead.c: what the end of the context will do. */
+/* chat_status.c: what the end of the context will do. */
 int chat_refuses(void *arg, const struct setting *s, const char *value, struct err *e);
 void chat_look_ahead(struct app *a);
-/* "2 turns left out (310 tokens), 1,204 computed again"; returns buf. */
-const char *chat_trim_words(
-	const struct app *a, const struct conversation_prompt *p, char *buf, size_t cap);
+/* "2 turns left out (310 tokens), 1,204 computed again". */
+struct view_text chat_trim_words(const struct app *a, const struct conversation_prompt *p);
 
 /* chat_edit.c: /edit [TURN], /file PATH. */
 int chat_edit(struct app *a, const char *turn, struct err *e);
@@ -149,7 +274,7 @@ void chat_action(struct app *a, const struct view_action *w);
 
 /* chat_status.c: the ends of the status line. */
 void chat_status(struct app *a, struct app_status *s);
-void chat_name(struct app *a, char *out, size_t cap);
+struct view_text chat_name(struct app *a);
 
 /* After the session is closed. */
 int chat_copy_recording(struct chat *c, struct err *e);
@@ -161,7 +286,7 @@ int chat_engine_get(void *arg, const char *name, char *buf, size_t cap);
 void chat_engine_put_back(struct app *a, const char *name, const char *value);
 void chat_note(void *arg, const char *name, const char *value);
 int chat_set_user(struct app *a, const char *text, struct err *e);
-void chat_say(void *arg, const char *text);
+
 int chat_act(void *arg, enum command_act act, const char *text, double number, struct err *e);
 
 #endif

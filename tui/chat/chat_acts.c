@@ -1,14 +1,9 @@
 /* What the / commands do to a live session. */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "trace/recording.h"
 #include "tui/chat/chat.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { FORKS_MAX = 64, CANCEL_MAX = 1024 };
 
@@ -54,26 +49,22 @@ struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kin
 
 static void follow_newest(struct app *a)
 {
-	a->state.request = a->state.branch = 0;
-	a->state.token = -1;
+	app_follow_newest(a);
 	a->state.scroll[VIEW_CHAT] = 0;
-	((struct chat *)a->mode_data)->standing = false;
+	a->chat->standing = false;
 }
 
 static void say_trimmed(struct app *a, const struct conversation_prompt *p)
 {
-	char words[120];
-
 	if (p->trimmed_turns)
-		app_say(
-			a, SAY_INFO, "the context was full: %s", chat_trim_words(a, p, words, sizeof words));
+		app_say(a, SAY_INFO, "the context was full: %s", chat_trim_words(a, p).text);
 }
 
 /* n answers to one prompt. parent: of forks, the answer that they stand beside; or 0. */
 static int submit_answers(struct app *a, struct conversation_prompt *p,
 	enum ev_code_request_kind kind, int n, int64_t parent, struct err *e)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	struct engine_request request[FORKS_MAX];
 	struct batch b = { .request = request, .n = n, .prompt = p };
 
@@ -97,9 +88,7 @@ static int submit_answers(struct app *a, struct conversation_prompt *p,
 /* One answer, or the best of a search. */
 static int answer(struct app *a, struct conversation_prompt *p, struct err *e)
 {
-	struct chat *c = a->mode_data;
-
-	if (!c->search.method[0])
+	if (!a->chat->search.method[0])
 		return submit_answers(a, p, EV_REQUEST_KIND_chat, 1, 0, e);
 	if (chat_search_begin(a, p, e) < 0)
 		return -1;
@@ -110,7 +99,7 @@ static int answer(struct app *a, struct conversation_prompt *p, struct err *e)
 
 void chat_ask(struct app *a, const char *typed)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	char *text = chat_with_files(a, typed);
 	const int32_t room = answer_room(&c->settings, engine_info(c->live.session.engine)->ctx);
 	struct conversation_prompt p;
@@ -130,15 +119,14 @@ void chat_ask(struct app *a, const char *typed)
 
 static int repeat(struct app *a, int n_forks, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	struct conversation_prompt p;
 	int64_t newest;
 
 	chat_past_leave(a);
 	chat_cancel(a);
 	/* its own: requests of the server's clients are in the timeline, too */
-	newest = conversation_newest(c->live.conversation);
-	if (conversation_repeat(c->live.conversation, &p, e) < 0)
+	newest = conversation_newest(a->chat->live.conversation);
+	if (conversation_repeat(a->chat->live.conversation, &p, e) < 0)
 		return -1;
 	return n_forks ? submit_answers(a, &p, EV_REQUEST_KIND_fork, n_forks, newest, e)
 				   : answer(a, &p, e);
@@ -161,12 +149,13 @@ static bool is_among(int64_t id, const int64_t *ids, int n)
 
 int chat_stop(struct app *a, bool all)
 {
-	struct chat *c = a->mode_data;
 	int64_t id[CANCEL_MAX];
-	int n = conversation_running(c->live.conversation, id, CANCEL_MAX);
-	bool search = chat_search_cancel(a, true),
-		 compare = (int)chat_compare_cancel(a) | chat_price_cancel(a);
+	int n = conversation_running(a->chat->live.conversation, id, CANCEL_MAX);
+	const bool search = chat_search_cancel(a, true), compare = a->chat->compare.running,
+			   price = a->chat->price.running;
 
+	a->chat->compare.stopping |= compare;
+	a->chat->price.stopping |= price;
 	n = n < CANCEL_MAX ? n : CANCEL_MAX;
 	for (int32_t i = 0; (all || (!n && !search)) && i < a->timeline.n_requests && n < CANCEL_MAX;
 		 i++)
@@ -174,17 +163,15 @@ int chat_stop(struct app *a, bool all)
 			!is_among(a->timeline.request[i].id, id, n))
 			id[n++] = a->timeline.request[i].id;
 	for (int i = 0; i < n; i++)
-		actor_post(c->live.session.actor, cancel_one, NULL, &id[i], sizeof id[i]);
-	return n + (search || (compare && !n));
+		actor_post(a->chat->live.session.actor, cancel_one, NULL, &id[i], sizeof id[i]);
+	return n + (search || ((compare || price) && !n));
 }
 
 void chat_cancel(struct app *a)
 {
-	struct chat *c = a->mode_data;
-
-	if (!chat_search_stop(a) || conversation_busy(c->live.conversation))
+	if (!chat_search_stop(a) || conversation_busy(a->chat->live.conversation))
 		chat_stop(a, false);
-	actor_call(c->live.session.actor, NULL, NULL);
+	actor_call(a->chat->live.session.actor, NULL, NULL);
 }
 
 /* --- settings of the engine --- */
@@ -210,7 +197,7 @@ static void say_setting(void *app, void *job)
 	if (!a)
 		return;
 	/* folds the event with the new value */
-	live_feed(&((struct chat *)a->mode_data)->live, &a->timeline, INT64_MAX / 2);
+	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
 	if (j->err.code && commands_refused(j->name, &j->err, &e))
 		app_say(a, SAY_ERROR, "%s", e.text);
 	else
@@ -227,7 +214,6 @@ static void say_refusal(void *app, void *job)
 
 void chat_engine_put_back(struct app *a, const char *name, const char *value)
 {
-	struct chat *c = a->mode_data;
 	struct setting_job job = { 0 };
 	struct err ignored = { 0 };
 
@@ -237,7 +223,7 @@ void chat_engine_put_back(struct app *a, const char *name, const char *value)
 	}
 	snprintf(job.name, sizeof job.name, "%s", name);
 	snprintf(job.value, sizeof job.value, "%s", value);
-	actor_post(c->live.session.actor, set_it, say_refusal, &job, sizeof job);
+	actor_post(a->chat->live.session.actor, set_it, say_refusal, &job, sizeof job);
 }
 
 /* --- what is observed --- */
@@ -256,12 +242,10 @@ static void observe(struct app *a, const char *name, int32_t value, int32_t *rep
 /* Attention of one head is an event of its own, emitted only while the head is shown. */
 void chat_observe(struct app *a)
 {
-	struct chat *c = a->mode_data;
-
-	if (!c->live.ready)
+	if (!a->chat->live.ready)
 		return;
-	observe(a, "observe-layer", a->state.head < 0 ? -1 : a->state.layer, &c->reported_layer);
-	observe(a, "observe-head", a->state.layer < 0 ? -1 : a->state.head, &c->reported_head);
+	observe(a, "observe-layer", a->state.head < 0 ? -1 : a->state.layer, &a->chat->reported_layer);
+	observe(a, "observe-head", a->state.layer < 0 ? -1 : a->state.head, &a->chat->reported_head);
 }
 
 /* --- saving --- */
@@ -279,7 +263,7 @@ static bool folder_takes_files(const char *path)
 
 static int save(struct app *a, const char *path, struct err *e)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	size_t n = strlen(path);
 	struct stat s;
 
@@ -315,11 +299,10 @@ int chat_copy_recording(struct chat *c, struct err *e)
 int chat_engine_set(void *arg, const char *name, const char *value, struct err *e)
 {
 	struct app *a = arg;
-	struct chat *c = a->mode_data;
 	struct setting_job job = { 0 };
 	bool search = !strcmp(name, "search");
 
-	if (!c->live.ready)
+	if (!a->chat->live.ready)
 		return err_set(e, ERR_USAGE, "the model is not there yet");
 	if (chat_own_is(name))
 		return chat_own_set(a, name, value, e);
@@ -333,7 +316,7 @@ int chat_engine_set(void *arg, const char *name, const char *value, struct err *
 			e, ERR_USAGE, "/%s: a value has at most %zu bytes", name, sizeof job.value - 1);
 	snprintf(job.name, sizeof job.name, "%s", name);
 	snprintf(job.value, sizeof job.value, "%s", value);
-	if (!actor_post(c->live.session.actor, set_it, say_setting, &job, sizeof job))
+	if (!actor_post(a->chat->live.session.actor, set_it, say_setting, &job, sizeof job))
 		return err_set(e, ERR_MEMORY, "no memory for a setting");
 	return 1;
 }
@@ -341,11 +324,11 @@ int chat_engine_set(void *arg, const char *name, const char *value, struct err *
 int chat_engine_get(void *arg, const char *name, char *buf, size_t cap)
 {
 	struct app *a = arg;
-	const struct chat_search *s = &((struct chat *)a->mode_data)->search;
+	const struct chat_search *s = &a->chat->search;
 	const char *value = timeline_setting(&a->timeline, name);
 
 	if (chat_own_is(name)) {
-		chat_own_get(a->mode_data, name, buf, cap);
+		chat_own_get(a->chat, name, buf, cap);
 		return 0;
 	}
 	if (!strcmp(name, "search"))
@@ -367,33 +350,26 @@ static void note(struct engine *engine, void *text)
 void chat_note(void *arg, const char *name, const char *value)
 {
 	struct app *a = arg;
-	struct chat *c = a->mode_data;
 	char *text;
 	int n;
 
-	if (!c->live.ready)
+	if (!a->chat->live.ready)
 		return;
 	n = asprintf(&text, "%s%c%s", name, 0, value);
 	if (n < 0)
 		return;
-	actor_post(c->live.session.actor, note, NULL, text, (size_t)n + 1);
+	actor_post(a->chat->live.session.actor, note, NULL, text, (size_t)n + 1);
 	free(text);
-}
-
-void chat_say(void *arg, const char *text)
-{
-	app_say(arg, SAY_INFO, "%s", text);
 }
 
 int chat_begin_anew(struct app *a, struct err *e)
 {
-	struct chat *c = a->mode_data;
-	const char *system =
-		answer_system(&c->settings, engine_info(c->live.session.engine)->default_system);
+	const char *system = answer_system(
+		&a->chat->settings, engine_info(a->chat->live.session.engine)->default_system);
 
 	chat_past_leave(a);
 	chat_cancel(a);
-	if (conversation_new(c->live.conversation, system, e) < 0)
+	if (conversation_new(a->chat->live.conversation, system, e) < 0)
 		return -1;
 	follow_newest(a);
 	a->state.anew = timeline_chat(&a->timeline) ? timeline_chat(&a->timeline)->id : 0;
@@ -403,10 +379,8 @@ int chat_begin_anew(struct app *a, struct err *e)
 
 static int set_system(struct app *a, const char *text, struct err *e)
 {
-	struct chat *c = a->mode_data;
-
-	free(c->system);
-	c->settings.system = c->system = !strcmp(text, "default") ? NULL : strdup(text);
+	free(a->chat->system);
+	a->chat->settings.system = a->chat->system = !strcmp(text, "default") ? NULL : strdup(text);
 	chat_note(a, "system", text);
 	return chat_begin_anew(a, e);
 }
@@ -421,7 +395,7 @@ static int stop_all(struct app *a)
 
 static int act(struct app *a, enum command_act act, const char *text, double number, struct err *e)
 {
-	struct actor *actor = ((struct chat *)a->mode_data)->live.session.actor;
+	struct actor *actor = a->chat->live.session.actor;
 
 	switch (act) {
 	case ACT_SAVE: return save(a, text, e);
@@ -461,7 +435,7 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 int chat_act(void *arg, enum command_act what, const char *text, double number, struct err *e)
 {
 	struct app *a = arg;
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	int done = app_act(a, what, text, e);
 	bool paused = c->live.ready && actor_paused(c->live.session.actor);
 

@@ -1,12 +1,7 @@
-/* See chat_compare.h. */
-#include "tui/chat/chat_compare.h"
+/* The comparison in the chat. See chat.h. */
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "sessions/compare/compare_run.h"
 #include "tui/chat/chat.h"
 
@@ -94,7 +89,7 @@ static int take_settings(struct app *a, struct chat_compare *c, int side, struct
 
 static int take_prompt(struct app *a, struct chat_compare *c, const char *typed, struct err *e)
 {
-	const struct live *l = &((struct chat *)a->mode_data)->live;
+	const struct live *l = &a->chat->live;
 	const struct engine_info *info = engine_info(l->session.engine);
 	struct chat_input chat = engine_chat(l->session.engine);
 	const struct tl_request *last = chat_newest(a, &a->timeline);
@@ -187,24 +182,19 @@ static int show_table(struct app *a, const char *path, struct err *e)
 {
 	struct compare c = { 0 };
 	struct compare_table t;
-	char *text = NULL;
-	size_t size;
 	FILE *out;
+	int rc = -1;
 
-	if (compare_read(&c, -1, path, e) || compare_table(&c, &t, e)) {
-		compare_free(&c);
-		return -1;
+	if (!compare_read(&c, -1, path, e) && !compare_table(&c, &t, e)) {
+		out = app_write(a, e);
+		if (out) {
+			compare_print(&c, &t, out);
+			rc = app_show_written(a, "compare", e);
+		}
+		compare_table_free(&t);
 	}
-	if ((out = open_memstream(&text, &size))) {
-		compare_print(&c, &t, out);
-		fclose(out);
-	}
-	if (text)
-		app_show(a, "compare", text);
-	free(text);
-	compare_table_free(&t);
 	compare_free(&c);
-	return text ? 0 : err_set(e, ERR_MEMORY, "no memory for a table");
+	return rc;
 }
 
 static void end(struct app *a, struct chat_compare *c)
@@ -251,7 +241,7 @@ static void stepped(void *app, void *arg)
 	if (!a)
 		return;
 	a->dirty = true;
-	live_feed(&((struct chat *)a->mode_data)->live, &a->timeline, INT64_MAX / 2);
+	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
 	if (j->over)
 		end(a, c);
 	else if (j->idle && c->turn <= TURNS)
@@ -278,22 +268,13 @@ static bool is_done(struct app *a, struct chat_compare *c)
 
 void chat_compare_work(struct app *a)
 {
-	struct chat *chat = a->mode_data;
-	struct chat_compare *c = &chat->compare;
+	struct chat_compare *c = &a->chat->compare;
 	struct job j = { .c = c };
 
 	if (!c->running || c->asked || (!is_done(a, c) && now_ns() - c->looked_ns < LOOK_NS))
 		return;
 	c->looked_ns = now_ns();
-	c->asked = actor_post(chat->live.session.actor, next, stepped, &j, sizeof j);
-}
-
-bool chat_compare_cancel(struct app *a)
-{
-	struct chat_compare *c = &((struct chat *)a->mode_data)->compare;
-
-	c->stopping |= c->running;
-	return c->running;
+	c->asked = actor_post(a->chat->live.session.actor, next, stepped, &j, sizeof j);
 }
 
 void chat_compare_free(struct chat_compare *c)
@@ -309,7 +290,7 @@ void chat_compare_free(struct chat_compare *c)
 static int take_all(struct app *a, struct chat_compare *c, const char *typed, struct err *e)
 {
 	for (int side = 0; side < 2; side++) {
-		const struct answer_settings *now = &((struct chat *)a->mode_data)->settings;
+		const struct answer_settings *now = &a->chat->settings;
 
 		c->answer[side] = *now;
 		if (setting_stops_copy(&c->answer[side].stop, &now->stop, e))
@@ -329,17 +310,15 @@ static int take_all(struct app *a, struct chat_compare *c, const char *typed, st
 
 int chat_compare(struct app *a, const char *typed, struct err *e)
 {
-	struct chat *chat = a->mode_data;
-
 	if (chat_busy(a))
 		return err_set(e, ERR_USAGE, "/compare: an answer runs: wait for its end, or /cancel it");
 	if (!a->mode->recording(a, e))
 		return -1;
 	chat_past_leave(a);
-	if (take_all(a, &chat->compare, typed, e)) {
-		chat_compare_free(&chat->compare);
+	if (take_all(a, &a->chat->compare, typed, e)) {
+		chat_compare_free(&a->chat->compare);
 		return -1;
 	}
-	chat->compare.running = true;
+	a->chat->compare.running = true;
 	return 0;
 }

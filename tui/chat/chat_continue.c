@@ -1,7 +1,6 @@
 /* Takes up the conversation of an earlier session: its turns are emitted again, as answers that
  * were computed there, so that the screens, the new recording and whoever goes back find them like
  * any others. The next prompt begins with exactly their tokens, which are computed again then. */
-#include <string.h>
 
 #include "tui/chat/chat.h"
 
@@ -46,7 +45,7 @@ static int note(struct chat *c, struct noting *n, struct err *e)
 
 int chat_continue(struct app *a, struct err *e)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	const struct resumed *p = c->options->resumed;
 	const char *slash = strrchr(p->path, '/');
 	struct noting n = { .path = p->path };
@@ -66,7 +65,6 @@ int chat_continue(struct app *a, struct err *e)
 	app_say(a, SAY_INFO,
 		"%s goes on: %d turn%s, %d tokens, computed again with your next words; /settings has its "
 		"settings",
-		slash ? slash + 1 : p->path, p->n_turns, p->n_turns == 1 ? "" : "s",
-		p->turn[p->n_turns - 1].n);
+		slash ? slash + 1 : p->path, p->n_turns, plural(p->n_turns), p->turn[p->n_turns - 1].n);
 	return 0;
 }

@@ -1,13 +1,7 @@
 /* What is typed: an earlier turn again, and the files that it names. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/with_files.h"
 #include "tui/chat/chat.h"
-#include "tui/replay/travel.h"
-#include "tui/term/prompt.h"
 
 /* ---- /edit ---- */
 
@@ -37,8 +31,7 @@ static int stand_before(struct app *a, const struct timeline *t, int64_t request
 
 int chat_edit(struct app *a, const char *turn, struct err *e)
 {
-	struct chat *c = a->mode_data;
-	const bool paused = actor_paused(c->live.session.actor);
+	const bool paused = actor_paused(a->chat->live.session.actor);
 	char *end, *text;
 	long n = strtol(turn, &end, 10);
 	const struct tl_request *r;
@@ -59,7 +52,7 @@ int chat_edit(struct app *a, const char *turn, struct err *e)
 		app_say(a, SAY_INFO, "turn %ld: Enter sends it anew; /tree has the answer that it had", n);
 	}
 	if (!paused)
-		actor_resume(c->live.session.actor);
+		actor_resume(a->chat->live.session.actor);
 	free(text);
 	return rc;
 }
@@ -84,11 +77,10 @@ int chat_file(struct app *a, const char *path, struct err *e)
 
 char *chat_with_files(struct app *a, const char *typed)
 {
-	struct chat *c = a->mode_data;
 	struct err e = { 0 };
 	char unknown[80], *text;
 
-	if (c->lesson.l) /* its author's words read no file here */
+	if (a->chat->lesson.l) /* its author's words read no file here */
 		return strdup(typed);
 	text = with_files(typed, unknown, sizeof unknown, &e);
 	if (text && *unknown && strpbrk(unknown, "./"))

@@ -1,14 +1,8 @@
-/* See chat_lesson.h. */
+/* The lesson in the chat. See chat.h. */
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "event/stream.h"
 #include "tui/chat/chat.h"
-#include "tui/views/view_lesson.h"
-#include "tui/views/views.h"
 
 /* Of a line in a test. The slowest of the shipped ones take seconds, so a busy machine has room. */
 enum { TEST_LINE_S = 600 };
@@ -22,15 +16,12 @@ static void note(struct engine *engine, void *ev)
 
 static void emit(struct app *a, struct event *ev)
 {
-	struct chat *c = a->mode_data;
-
-	actor_call(c->live.session.actor, note, ev);
+	actor_call(a->chat->live.session.actor, note, ev);
 }
 
 static void emit_lesson(struct app *a, enum ev_code_lesson_action action, const char *text)
 {
-	const struct chat *c = a->mode_data;
-	const struct chat_lesson *k = &c->lesson;
+	const struct chat_lesson *k = &a->chat->lesson;
 	struct event ev;
 
 	ev_init(&ev, EV_lesson);
@@ -38,7 +29,7 @@ static void emit_lesson(struct app *a, enum ev_code_lesson_action action, const 
 	ev.u.lesson.name = ev_text(k->name);
 	ev.u.lesson.text = ev_text(text);
 	ev.u.lesson.part = k->part;
-	ev.u.lesson.reader = ev_text(c->options->reader);
+	ev.u.lesson.reader = ev_text(a->chat->options->reader);
 	emit(a, &ev);
 }
 
@@ -52,7 +43,7 @@ struct answer {
 
 static void emit_answer(struct app *a, int32_t part, const struct answer *w)
 {
-	const struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	const struct chat_lesson *k = &a->chat->lesson;
 	const struct lesson_part *p = &k->l->part[part];
 	struct event ev;
 
@@ -75,7 +66,7 @@ static void emit_answer(struct app *a, int32_t part, const struct answer *w)
 
 static void ask(struct app *a, int32_t part, const char *path)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	const struct lesson_part *p = &k->l->part[part];
 	const struct tl_answer *old = timeline_answer(&a->timeline, part);
 	struct lesson_found found;
@@ -101,7 +92,7 @@ static void ask(struct app *a, int32_t part, const char *path)
 /* The questions before the reader's place that were not answered, and `also`. */
 static void ask_all(struct app *a, int32_t also)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	struct err e = { 0 };
 	const char *path = a->mode->recording(a, &e);
 
@@ -121,8 +112,8 @@ static void ask_all(struct app *a, int32_t also)
 /* Shows the text up to the next stop; what is checked on the way is asked now. */
 static void go_on(struct app *a, int32_t from)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
-	const bool read = !((struct chat *)a->mode_data)->options->lesson_test;
+	struct chat_lesson *k = &a->chat->lesson;
+	const bool read = !a->chat->options->lesson_test;
 
 	k->left_ns = LESSON_ASK_NS;
 	for (k->part = lesson_stop(k->l, from);
@@ -137,19 +128,10 @@ static void go_on(struct app *a, int32_t from)
 	a->dirty = true;
 }
 
-static bool view_known(const char *id)
-{
-	int v = 0;
-
-	while (views[v] && strcmp(views[v]->id, id) != 0)
-		v++;
-	return views[v];
-}
-
 static int check_views(const struct lesson *l, const char *name, struct err *e)
 {
 	for (int32_t i = 0; i < l->n; i++)
-		if (l->part[i].kind == LESSON_LOOK && !view_known(l->part[i].view))
+		if (l->part[i].kind == LESSON_LOOK && view_by_id(l->part[i].view) < 0)
 			return err_set(e, ERR_INPUT, "%s, line %d: no view %.40s; /view lists them", name,
 				l->part[i].line, l->part[i].view);
 	return 0;
@@ -168,7 +150,7 @@ static void stand_before(struct app *a, int64_t before)
 
 static void leave(struct app *a)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 
 	if (k->l) {
 		emit_lesson(a, EV_LESSON_end, NULL);
@@ -180,7 +162,7 @@ static void leave(struct app *a)
 
 static const struct engine_options *opened_with(const struct app *a)
 {
-	return &((struct chat *)a->mode_data)->options->engine;
+	return &a->chat->options->engine;
 }
 
 /* Its queries are of its own model, and of its ranks. */
@@ -197,8 +179,7 @@ static int check_model(const struct app *a, const struct lesson *l, const char *
 
 int chat_lesson(struct app *a, const char *name, struct err *e)
 {
-	struct chat *c = a->mode_data;
-	struct chat_lesson *k = &c->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	const char *base = strrchr(name, '/');
 	struct lesson *l = NULL;
 	char *text;
@@ -212,7 +193,7 @@ int chat_lesson(struct app *a, const char *name, struct err *e)
 		leave(a);
 		return 0;
 	}
-	if (!c->live.session.writer)
+	if (!a->chat->live.session.writer)
 		return err_set(e, ERR_USAGE, "a lesson asks the recording, and this session has none");
 	if (lesson_load(name, &text, &size, e))
 		return -1;
@@ -246,7 +227,7 @@ void chat_lesson_close(struct chat_lesson *k)
 /* Enter at the reader's place. */
 static void enter(struct app *a)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	const struct lesson_part *p = &k->l->part[k->part];
 
 	if (p->kind == LESSON_DO) {
@@ -262,7 +243,7 @@ static void enter(struct app *a)
 
 static void predict(struct app *a, const char *line)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	char predicted[64];
 	struct answer w = { .predicted = predicted, .measured = NAN };
 	struct err e = { 0 };
@@ -294,7 +275,7 @@ static bool turn_over(struct app *a)
 /* Enter reads on, too: a question is not left out in passing. */
 static bool skips(struct app *a)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 
 	if (k->l->part[k->part].kind != LESSON_PREDICT || k->skips == k->part + 1) {
 		a->message_ns = 0;
@@ -307,7 +288,7 @@ static bool skips(struct app *a)
 
 static void begin_next(struct app *a)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	char name[64];
 	struct err e = { 0 };
 
@@ -319,7 +300,7 @@ static void begin_next(struct app *a)
 
 bool chat_lesson_line(struct app *a, const char *line)
 {
-	const struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	const struct chat_lesson *k = &a->chat->lesson;
 	bool empty = !line[strspn(line, " \t\n")];
 
 	if (k->l && empty && turn_over(a))
@@ -347,7 +328,7 @@ bool chat_lesson_line(struct app *a, const char *line)
  * come while an answer is held. */
 static bool all_quiet(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	const struct timeline *t = &a->timeline;
 
 	/* a command that waits for the model would run as the reader's */
@@ -392,12 +373,11 @@ static void limit_line(const struct chat_lesson *k, const char *line)
 
 static void type_line(struct app *a)
 {
-	struct chat *c = a->mode_data;
-	struct chat_lesson *k = &c->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	size_t n = strcspn(k->next, "\n");
 	char *line = strndup(k->next, n);
 
-	if (line && c->options->lesson_test)
+	if (line && a->chat->options->lesson_test)
 		limit_line(k, line);
 	k->next += n + (k->next[n] == '\n');
 	a->host.lesson = true;
@@ -410,7 +390,7 @@ static void type_line(struct app *a)
 /* A command that was refused is a failure of the lesson: its test must see it. */
 static void note_refusal(struct app *a)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 
 	if (a->message_kind != SAY_ERROR || !a->message_ns || a->message_ns == k->reported_ns)
 		return;
@@ -423,10 +403,10 @@ static void note_refusal(struct app *a)
 /* Without a reader: all of it, as fast as it goes. */
 static void read_on(struct app *a)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat_lesson *k = &a->chat->lesson;
 	struct err e = { 0 };
 
-	if (!k->l && chat_lesson(a, ((struct chat *)a->mode_data)->options->lesson, &e))
+	if (!k->l && chat_lesson(a, a->chat->options->lesson, &e))
 		a->fatal = e;
 	if (!k->l || k->part >= k->l->n)
 		a->quit = true;
@@ -436,7 +416,7 @@ static void read_on(struct app *a)
 
 void chat_lesson_work(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	struct chat_lesson *k = &c->lesson;
 	struct err e = { 0 };
 
@@ -470,7 +450,5 @@ void chat_lesson_work(struct app *a)
 
 bool chat_lesson_busy(const struct app *a)
 {
-	const struct chat *c = a->mode_data;
-
-	return c->lesson.next || c->options->lesson_test;
+	return a->chat->lesson.next || a->chat->options->lesson_test;
 }

@@ -1,10 +1,7 @@
 /* /load: background requests, from the shipped prompts or of a kind of load
  * (load/workload.h). */
-#include <stdlib.h>
-#include <string.h>
 
 #include "load/load.h"
-#include "tui/app/load.h"
 #include "tui/chat/chat.h"
 
 enum { LOAD_TOKENS = 128 };
@@ -46,13 +43,13 @@ static void loaded(void *app, void *arg)
 }
 
 /* Request i of the shipped prompts: room in *out and *text. */
-static int shipped(struct chat *c, int i, struct engine_request *out, char **text, struct err *e)
+static int shipped(struct chat *c, int i, struct engine_request *out, char **text, int32_t **ids,
+	size_t *n, struct err *e)
 {
 	const struct engine_info *info = engine_info(c->live.session.engine);
 	const struct chat_input chat = engine_chat(c->live.session.engine);
 	const char *system = answer_system(&c->settings, info->default_system), *label;
-	size_t n = 0, cap = 0;
-	int32_t *ids = NULL;
+	size_t cap = 0;
 
 	*text = load_prompt(i, &label);
 	if (!*text)
@@ -60,22 +57,14 @@ static int shipped(struct chat *c, int i, struct engine_request *out, char **tex
 	*out = chat_request(c, EV_REQUEST_KIND_load, &(struct conversation_prompt){ .text = label }, i);
 	if (!out->max_tokens)
 		out->max_tokens = LOAD_TOKENS;
-	if (template_first(&chat, system, *text, strlen(*text), &ids, &n, &cap, e) < 0) {
-		free(ids);
-		return -1;
-	}
-	out->ids = ids;
-	out->n_ids = (int32_t)n;
-	return 0;
+	return template_first(&chat, system, *text, strlen(*text), ids, n, &cap, e);
 }
 
 /* The next request of a load. */
 static int of_kind(struct chat *c, const struct workload_options *o, struct workload *w,
-	struct engine_request *out, char **text, struct err *e)
+	struct engine_request *out, char **text, int32_t **ids, size_t *n, struct err *e)
 {
 	struct arrival a;
-	int32_t *ids = NULL;
-	size_t n = 0;
 
 	if (workload_next(w, &a, e) < 0 || !(*text = malloc(32)))
 		return err_set(e, ERR_MEMORY, "no memory for background requests");
@@ -85,13 +74,7 @@ static int of_kind(struct chat *c, const struct workload_options *o, struct work
 	if (!out->max_tokens || out->max_tokens > a.n_output)
 		out->max_tokens = a.n_output;
 	out->priority = a.priority;
-	if (load_ids(o, &a, c->live.session.engine, &ids, &n, e)) {
-		free(ids);
-		return -1;
-	}
-	out->ids = ids;
-	out->n_ids = (int32_t)n;
-	return 0;
+	return load_ids(o, &a, c->live.session.engine, ids, n, e);
 }
 
 /* b->n requests more, from number c->next_load on; kind WORKLOAD_KINDS: of the shipped prompts. */
@@ -110,9 +93,17 @@ static int fill(struct chat *c, int n, int kind, struct batch *b, struct err *e)
 	for (int i = 0; w && !rc && i < c->next_load; i++)
 		rc = workload_next(w, &skipped, e) < 0;
 	for (; !rc && b->n < n; b->n += !rc) {
-		rc = w ? of_kind(c, &o, w, &b->request[b->n], &b->text[b->n], e)
-			   : shipped(c, c->next_load + b->n, &b->request[b->n], &b->text[b->n], e);
-		b->request[b->n].stop = NULL;
+		struct engine_request *q = &b->request[b->n];
+		int32_t *ids = NULL;
+		size_t n_ids = 0;
+
+		rc = w ? of_kind(c, &o, w, q, &b->text[b->n], &ids, &n_ids, e)
+			   : shipped(c, c->next_load + b->n, q, &b->text[b->n], &ids, &n_ids, e);
+		if (rc)
+			free(ids);
+		q->ids = ids;
+		q->n_ids = (int32_t)n_ids;
+		q->stop = NULL;
 	}
 	workload_close(w);
 	if (rc)
@@ -122,7 +113,6 @@ static int fill(struct chat *c, int n, int kind, struct batch *b, struct err *e)
 
 int chat_load(struct app *a, const char *text, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	const size_t word = strcspn(text, " ");
 	const char *name = text + word + strspn(text + word, " ");
 	double number = 1;
@@ -142,16 +132,16 @@ int chat_load(struct app *a, const char *text, struct err *e)
 	b.text = calloc((size_t)number, sizeof *b.text);
 	if (!b.request || !b.text)
 		err_set(e, ERR_MEMORY, "no memory for background requests");
-	else if (!fill(c, (int)number, kind, &b, e))
-		rc = actor_post(c->live.session.actor, submit, loaded, &b, sizeof b)
+	else if (!fill(a->chat, (int)number, kind, &b, e))
+		rc = actor_post(a->chat->live.session.actor, submit, loaded, &b, sizeof b)
 				 ? 0
 				 : err_set(e, ERR_MEMORY, "no memory for background requests");
-	c->next_load += b.n;
+	a->chat->next_load += b.n;
 	if (rc)
 		loaded(NULL, &b);
 	else
 		app_say(a, SAY_INFO,
 			"%d background request%s: /view requests shows them, /cancel ends them", b.n,
-			b.n == 1 ? "" : "s");
+			plural(b.n));
 	return rc;
 }

@@ -7,12 +7,7 @@
  * then anything that fails leaves the old one as it was. Turns and commands wait meanwhile. Thread:
  * the UI's, but for prepare(). */
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/array.h"
 #include "base/models.h"
 #include "base/paths.h"
 #include "tui/chat/chat.h"
@@ -257,7 +252,7 @@ static void name_recording(struct chat_model *m, const struct tui_options *o)
 
 static int may_change(struct app *a, struct err *e)
 {
-	const struct chat *c = a->mode_data;
+	const struct chat *c = a->chat;
 
 	if (c->options->guest)
 		return err_set(e, ERR_USAGE, "a server keeps its model: end it, and serve the other one");
@@ -274,7 +269,7 @@ static int may_change(struct app *a, struct err *e)
 
 int chat_model(struct app *a, const char *what, struct err *e)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	struct chat_model *m;
 
 	if (!*what && !models_name(0))
@@ -315,12 +310,10 @@ int chat_model(struct app *a, const char *what, struct err *e)
 
 bool chat_model_stop(struct app *a)
 {
-	struct chat *c = a->mode_data;
-
-	if (!c->model)
+	if (!a->chat->model)
 		return false;
-	drop(c->model);
-	c->model = NULL;
+	drop(a->chat->model);
+	a->chat->model = NULL;
 	app_say(a, SAY_INFO, "stopped: %s stays", a->timeline.model_name);
 	return true;
 }
@@ -387,7 +380,7 @@ static int note_turns(struct chat *c, struct err *e)
 /* The screens begin anew: they are of the new session. */
 static void forget_screens(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 
 	lens_close(a->lens);
 	a->lens = NULL;
@@ -406,14 +399,13 @@ static void forget_screens(struct app *a)
 
 static void say_changed(struct app *a, const struct chat_model *m, const struct err *old)
 {
-	const struct engine_info *info =
-		engine_info(((struct chat *)a->mode_data)->live.session.engine);
+	const struct engine_info *info = engine_info(a->chat->live.session.engine);
 	const int n = m->n_turns ? m->turn[m->n_turns - 1].n : 0;
 	char kept[120] = "";
 
 	if (m->n_turns)
 		snprintf(kept, sizeof kept, "; its %d turn%s again as %d tokens of this model", m->n_turns,
-			m->n_turns == 1 ? "" : "s", n);
+			plural(m->n_turns), n);
 	app_say(a, old->code || !info->chat_known ? SAY_ERROR : SAY_INFO,
 		"the conversation goes on with %s%s%s%s%s%s%s", info->name, kept,
 		*m->refused ? "; not taken: " : "", m->refused,
@@ -423,7 +415,7 @@ static void say_changed(struct app *a, const struct chat_model *m, const struct 
 
 static int change(struct app *a, struct err *e)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	struct chat_model *m = c->model;
 	struct err old = { 0 };
 
@@ -451,8 +443,7 @@ static int change(struct app *a, struct err *e)
 
 void chat_model_work(struct app *a)
 {
-	struct chat *c = a->mode_data;
-	struct chat_model *m = c->model;
+	struct chat_model *m = a->chat->model;
 
 	if (!m)
 		return;
@@ -462,6 +453,6 @@ void chat_model_work(struct app *a)
 	} else if (m->live.open_err.code && !m->live.thread_started) {
 		app_say(a, SAY_ERROR, "%s; %s stays", m->live.open_err.text, a->timeline.model_name);
 		drop(m);
-		c->model = NULL;
+		a->chat->model = NULL;
 	}
 }

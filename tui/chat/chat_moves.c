@@ -6,13 +6,8 @@
  * newest row is recomputed. Otherwise it is forked: a new request with these tokens as its prompt,
  * whose pages come from the prefix cache or are shared with the running request. The abandoned
  * tokens stay in the log, in the timeline as a branch, and in chat.left. */
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tui/chat/chat.h"
-#include "tui/replay/travel.h"
-#include "tui/views/view_util.h"
 
 enum { MOVES_MAX = 64, LEAVE_MAX = 64 };
 
@@ -60,11 +55,9 @@ static void travel(struct engine *engine, void *arg)
 
 void chat_hold(struct app *a)
 {
-	struct chat *c = a->mode_data;
-
-	actor_pause(c->live.session.actor);
-	actor_call(c->live.session.actor, NULL, NULL);
-	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
+	actor_pause(a->chat->live.session.actor);
+	actor_call(a->chat->live.session.actor, NULL, NULL);
+	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
 }
 
 static int copy_ids(struct move *m, struct err *e)
@@ -87,7 +80,6 @@ static int copy_ids(struct move *m, struct err *e)
 /* Whether the running request can be rewound in place. */
 static bool fits_in_place(struct app *a, const struct move *m, int32_t open)
 {
-	const struct chat *c = a->mode_data;
 	const struct tl_request *r = timeline_request(&a->timeline, m->branch.request);
 	struct tl_branch now = { m->branch.request, -1, 0 };
 	char changed[8];
@@ -95,8 +87,8 @@ static bool fits_in_place(struct app *a, const struct move *m, int32_t open)
 	/* a waiting request has computed nothing that could be kept */
 	if (m->beside || !r || (r->state != TL_RUNNING && r->state != TL_PREEMPTED) ||
 		m->branch.pos < r->n_prompt || m->branch.pos > timeline_branch_length(&a->timeline, now) ||
-		travel_changed(r, open, &c->settings, engine_info(c->live.session.engine)->ctx, changed,
-			sizeof changed))
+		travel_changed(r, open, &a->chat->settings, engine_info(a->chat->live.session.engine)->ctx,
+			changed, sizeof changed))
 		return false;
 	for (int32_t i = r->n_prompt; i < m->branch.pos; i++)
 		if (timeline_branch_id(&a->timeline, now, i) != m->ids[i])
@@ -107,30 +99,28 @@ static bool fits_in_place(struct app *a, const struct move *m, int32_t open)
 static int fill_fork(
 	struct app *a, const struct move *m, int32_t open, struct engine_request *out, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	const struct tl_request *r = timeline_request(m->from, m->branch.request);
 	struct conversation_prompt p = {
 		.ids = m->ids, .n_ids = m->n_ids, .text = r && r->text ? r->text : ""
 	};
 
-	*out = chat_request(c, EV_REQUEST_KIND_fork, &p, r ? r->sample : 0);
+	*out = chat_request(a->chat, EV_REQUEST_KIND_fork, &p, r ? r->sample : 0);
 	out->parent = m->branch.request;
 	out->fork_pos = m->branch.pos;
 	out->forced = m->forced >= 0;
 	out->bound_from = open;
 	if (out->max_tokens) /* the limit is for the whole answer */
 		out->max_tokens -= m->n_ids - open;
-	if (c->settings.max_tokens && out->max_tokens < 1)
+	if (a->chat->settings.max_tokens && out->max_tokens < 1)
 		return err_set(e, ERR_USAGE,
 			"the answer has its %d tokens there already: /max-tokens N allows more",
-			c->settings.max_tokens);
+			a->chat->settings.max_tokens);
 	return 0;
 }
 
 static int prepare(struct app *a, struct journey *j, struct move *m, struct err *e)
 {
-	struct chat *c = a->mode_data;
-	int32_t open = conversation_open_pos(c->live.conversation, m->branch.request);
+	int32_t open = conversation_open_pos(a->chat->live.conversation, m->branch.request);
 
 	if (open < 0)
 		return err_set(e, ERR_USAGE, "request %s is not part of the conversation",
@@ -148,9 +138,8 @@ static int prepare(struct app *a, struct journey *j, struct move *m, struct err 
 /* Cancels running answers that are not rewound themselves: the conversation leaves them. */
 static void leave_others(struct app *a, struct journey *j)
 {
-	struct chat *c = a->mode_data;
 	int64_t id[LEAVE_MAX];
-	int n = conversation_running(c->live.conversation, id, LEAVE_MAX);
+	int n = conversation_running(a->chat->live.conversation, id, LEAVE_MAX);
 
 	for (int i = 0; i < n && i < LEAVE_MAX; i++) {
 		bool stays = false;
@@ -180,7 +169,7 @@ static void push_left(struct chat *c, const struct timeline *t, struct tl_branch
 
 const struct tl_request *chat_newest(struct app *a, const struct timeline *t)
 {
-	struct conversation *own = ((struct chat *)a->mode_data)->live.conversation;
+	struct conversation *own = a->chat->live.conversation;
 
 	for (int32_t i = t->n_requests; i-- > 0;)
 		if (conversation_open_pos(own, t->request[i].id) >= 0)
@@ -190,7 +179,7 @@ const struct tl_request *chat_newest(struct app *a, const struct timeline *t)
 
 int64_t chat_goes_on_from(struct app *a)
 {
-	struct conversation *own = ((struct chat *)a->mode_data)->live.conversation;
+	struct conversation *own = a->chat->live.conversation;
 	const struct tl_request *newest = chat_newest(a, &a->timeline);
 	bool several;
 	int64_t from =
@@ -210,43 +199,35 @@ int64_t chat_stands_at(struct app *a)
 /* --- going --- */
 
 /* ", with ' dog' there" */
-static void forced_words(char *out, size_t cap, const struct timeline *t, const struct move *m)
+static struct view_text forced_words(const struct timeline *t, const struct move *m)
 {
-	char word[VIEW_TOKEN];
-
-	*out = '\0';
-	if (m->forced >= 0)
-		snprintf(out, cap, ", with %s there", view_quote(word, t, m->forced));
+	return m->forced >= 0 ? view_form(", with %s there", view_quote(t, m->forced).text)
+						  : (struct view_text){ "" };
 }
 
 static void say_in_place(
 	struct app *a, const struct move *m, const struct tl_request *r, bool goes_on)
 {
 	const struct ev_rewind *w = &r->rewind;
-	char forced[VIEW_TOKEN + 32];
 
-	forced_words(forced, sizeof forced, &a->timeline, m);
 	app_say(a, SAY_INFO,
 		"request %s went back to position %" PRId64 "%s: %" PRId64 " token%s and %" PRId64
 		" page%s let go of, %" PRId64 " row%s to compute%s",
-		view_label(r->id).text, w->kept, forced, w->had - w->kept, w->had - w->kept == 1 ? "" : "s",
-		w->pages, w->pages == 1 ? "" : "s", w->recompute, w->recompute == 1 ? "" : "s",
+		view_label(r->id).text, w->kept, forced_words(&a->timeline, m).text, w->had - w->kept,
+		plural(w->had - w->kept), w->pages, plural(w->pages), w->recompute, plural(w->recompute),
 		goes_on ? "" : " · F5 goes on, /undo returns");
 }
 
 static void say_fork(struct app *a, const struct move *m, const char *changed, bool goes_on)
 {
-	char forced[VIEW_TOKEN + 32];
-
-	forced_words(forced, sizeof forced, &a->timeline, m);
 	app_say(a, SAY_INFO, "request %s goes on from position %d of %s%s%s%s%s",
-		view_label(m->made).text, m->branch.pos, view_label(m->branch.request).text, forced,
-		*changed ? ", changed: " : "", changed, goes_on ? "" : " · F5 goes on, /undo returns");
+		view_label(m->made).text, m->branch.pos, view_label(m->branch.request).text,
+		forced_words(&a->timeline, m).text, *changed ? ", changed: " : "", changed,
+		goes_on ? "" : " · F5 goes on, /undo returns");
 }
 
 static void say_move(struct app *a, const struct move *m, bool goes_on)
 {
-	const struct chat *c = a->mode_data;
 	const struct tl_request *r = timeline_request(&a->timeline, m->branch.request);
 	char changed[200] = "";
 
@@ -256,8 +237,8 @@ static void say_move(struct app *a, const struct move *m, bool goes_on)
 		say_in_place(a, m, r, goes_on);
 		return;
 	}
-	travel_changed(r, conversation_open_pos(c->live.conversation, r->id), &c->settings,
-		engine_info(c->live.session.engine)->ctx, changed, sizeof changed);
+	travel_changed(r, conversation_open_pos(a->chat->live.conversation, r->id), &a->chat->settings,
+		engine_info(a->chat->live.session.engine)->ctx, changed, sizeof changed);
 	say_fork(a, m, changed, goes_on);
 }
 
@@ -267,7 +248,7 @@ static void say_moves(struct app *a, const struct journey *j, bool goes_on)
 
 	say_move(a, &j->move[0], goes_on);
 	for (int i = 1; i < j->n && (n = strlen(a->message)) + 1 < sizeof a->message; i++)
-		snprintf(a->message + n, sizeof a->message - n, "; so does %s from %d of %s",
+		snprintf(a->message + n, sizeof a->message - n, "; so does %.16s from %d of %.16s",
 			view_label(j->move[i].made).text, j->move[i].branch.pos,
 			view_label(j->move[i].branch.request).text);
 }
@@ -275,7 +256,6 @@ static void say_moves(struct app *a, const struct journey *j, bool goes_on)
 /* Sets the conversation to the turn of the forks, and expects them as its answers. */
 static int await(struct app *a, struct journey *j, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	struct conversation_prompt p;
 	int n_forks = 0;
 
@@ -283,18 +263,18 @@ static int await(struct app *a, struct journey *j, struct err *e)
 		const struct move *m = &j->move[i];
 
 		n_forks += !m->in_place;
-		if (!m->in_place && !conversation_has(c->live.conversation, m->branch.request) &&
-			conversation_resume(c->live.conversation, m->branch.request, m->ids, m->n_ids, &p, e) <
-				0)
+		if (!m->in_place && !conversation_has(a->chat->live.conversation, m->branch.request) &&
+			conversation_resume(
+				a->chat->live.conversation, m->branch.request, m->ids, m->n_ids, &p, e) < 0)
 			return -1;
 	}
-	conversation_expect(c->live.conversation, n_forks);
+	conversation_expect(a->chat->live.conversation, n_forks);
 	return 0;
 }
 
 static int depart(struct app *a, struct journey *j, struct err *e)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	int32_t n_abandoned = a->timeline.n_abandoned;
 	int64_t stood;
 
@@ -322,17 +302,16 @@ static int depart(struct app *a, struct journey *j, struct err *e)
 
 static int go(struct app *a, struct journey *j, bool goes_on, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	int result = depart(a, j, e);
 
 	if (!result) {
 		chat_past_leave(a);
 		a->state.request = 0;
 		a->state.token = -1;
-		c->standing = !goes_on;
+		a->chat->standing = !goes_on;
 		say_moves(a, j, goes_on);
 		if (goes_on)
-			actor_resume(c->live.session.actor);
+			actor_resume(a->chat->live.session.actor);
 	}
 	for (int i = 0; i < j->n; i++)
 		free(j->move[i].ids);
@@ -357,21 +336,20 @@ int chat_move(struct app *a, const struct timeline *from, struct tl_branch to, i
 
 int chat_stand_at(struct app *a, const struct timeline *from, struct tl_branch b, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	struct move m = { .from = from, .branch = b, .forced = -1 };
 	struct conversation_prompt p;
 	int64_t stood = chat_stands_at(a);
 	int result = copy_ids(&m, e);
 
 	chat_cancel(a);
-	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
+	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
 	if (!result)
-		result = conversation_resume(c->live.conversation, b.request, m.ids, m.n_ids, &p, e);
+		result = conversation_resume(a->chat->live.conversation, b.request, m.ids, m.n_ids, &p, e);
 	free(m.ids);
 	if (result < 0)
 		return -1;
 	if (stood)
-		push_left(c, &a->timeline, (struct tl_branch){ stood, -1, 0 });
+		push_left(a->chat, &a->timeline, (struct tl_branch){ stood, -1, 0 });
 	a->state.branch = b.request;
 	a->state.request = 0;
 	a->state.token = -1;

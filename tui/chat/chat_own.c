@@ -1,8 +1,5 @@
 /* What every chat has and the engine need not know: how fast answers grow on the screen, an answer
  * that repeats itself is held, the clipboard. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tui/chat/chat.h"
 
@@ -15,19 +12,18 @@ bool chat_own_is(const char *name)
 
 int chat_own_set(struct app *a, const char *name, const char *value, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	char *end;
 	double pace;
 
 	if (!strcmp(name, "loops")) {
-		c->loops_run = !strcmp(value, "run");
+		a->chat->loops_run = !strcmp(value, "run");
 		return 0;
 	}
 	pace = !strcmp(value, "off") ? 0 : strtod(value, &end);
 	if (strcmp(value, "off") != 0 && (end == value || *end || !(pace > 0 && pace <= 1000)))
 		return err_set(e, ERR_USAGE, "/pace %.40s: steps a second up to 1000, or off", value);
-	c->pace = pace;
-	actor_pace(c->live.session.actor, pace);
+	a->chat->pace = pace;
+	actor_pace(a->chat->live.session.actor, pace);
 	return 0;
 }
 
@@ -53,7 +49,7 @@ static bool is_attended(const struct chat *c)
  * that nothing is lost, whatever is chosen; once. */
 void chat_hold_loop(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	const struct tl_request *r = chat_newest(a, &a->timeline);
 
 	if (c->loops_run || !is_attended(c) || a->past || !r || r->finished || !r->period ||
@@ -64,13 +60,13 @@ void chat_hold_loop(struct app *a)
 	app_say(a, SAY_INFO,
 		"held: the answer repeats %d token%s. F5 goes on, Ctrl-C or another question ends it; %s; "
 		"/loops run never holds",
-		r->period, r->period == 1 ? "" : "s",
+		r->period, plural(r->period),
 		r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 draws others");
 }
 
 bool chat_end_loop(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	const struct tl_request *r = c->live.ready ? chat_newest(a, &a->timeline) : NULL;
 
 	if (!r || r->finished || r->id != c->looped || a->past || c->standing ||
@@ -132,7 +128,6 @@ static char *last_answer(struct conversation *c)
 
 int chat_copy(struct app *a, const char *what, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	const bool code = !strcmp(what, "code");
 	char *answer;
 	const char *text;
@@ -141,10 +136,96 @@ int chat_copy(struct app *a, const char *what, struct err *e)
 
 	if (*what && !code)
 		return err_set(e, ERR_USAGE, "/copy %.40s: nothing, for the answer, or code", what);
-	answer = last_answer(c->live.conversation);
+	answer = last_answer(a->chat->live.conversation);
 	n = answer ? strlen(answer) : 0;
 	text = answer && code ? last_block(answer, &n) : answer;
 	rc = put(a, code ? "code block" : "answer", text, n, e);
 	free(answer);
 	return rc;
+}
+
+/* --- settings that a lesson puts back --- */
+
+void chat_kept_free(struct chat_kept *k)
+{
+	for (int i = 0; i < N_ENGINE_SETTINGS; i++)
+		free(k->engine[i]);
+	*k = (struct chat_kept){ 0 };
+}
+
+/* What is measured is no setting, and what is observed follows the screen. */
+static bool is_kept(int i)
+{
+	return engine_settings[i].when != SETTING_OPEN &&
+		   strcmp(engine_settings[i].group, "Measuring") && i != ENGINE_AT_observe_layer &&
+		   i != ENGINE_AT_observe_head;
+}
+
+void chat_kept_take(struct chat_kept *k, struct app *a)
+{
+	chat_kept_free(k);
+	for (int i = 0; i < N_ENGINE_SETTINGS; i++) {
+		const char *value =
+			is_kept(i) ? timeline_setting(&a->timeline, engine_settings[i].name) : NULL;
+
+		k->engine[i] = value ? strdup(value) : NULL;
+	}
+	k->answer = a->chat->settings;
+	snprintf(k->search, sizeof k->search, "%s",
+		a->chat->search.method[0] ? a->chat->search.method : "off");
+	k->on = true;
+}
+
+struct words {
+	char text[400];
+	size_t n;
+};
+
+static void add(struct words *w, const char *name, const char *value)
+{
+	if (w->n < sizeof w->text)
+		w->n += (size_t)snprintf(
+			w->text + w->n, sizeof w->text - w->n, "%s%s %.60s", w->n ? ", " : "", name, value);
+}
+
+static void put_engine(struct app *a, struct words *w, const char *name, const char *value)
+{
+	char now[256];
+
+	if (!value || chat_engine_get(a, name, now, sizeof now) || !strcmp(now, value))
+		return;
+	chat_engine_put_back(a, name, value);
+	add(w, name, value);
+}
+
+static void put_answer(struct app *a, struct words *w, const struct chat_kept *k, int i)
+{
+	struct answer_settings *now = &a->chat->settings;
+	const struct setting *s = &answer_settings[i];
+	char value[SAMPLE_BIAS_TEXT], current[SAMPLE_BIAS_TEXT];
+
+	if (s->type == SETTING_TEXT || s->type == SETTING_STOPS)
+		return;
+	setting_text(s, &k->answer, value, sizeof value);
+	setting_text(s, now, current, sizeof current);
+	if (!strcmp(value, current))
+		return;
+	setting_copy(s, now, &k->answer);
+	chat_note(a, s->name, value);
+	add(w, s->name, value);
+}
+
+void chat_kept_put_back(struct chat_kept *k, struct app *a)
+{
+	struct words w = { .n = 0 };
+
+	for (int i = 0; k->on && i < N_ANSWER_SETTINGS; i++)
+		put_answer(a, &w, k, i);
+	for (int i = 0; k->on && i < N_ENGINE_SETTINGS; i++)
+		put_engine(a, &w, engine_settings[i].name, k->engine[i]);
+	if (k->on)
+		put_engine(a, &w, "search", k->search);
+	if (w.n)
+		app_say(a, SAY_INFO, "as before the lesson: %s", w.text);
+	chat_kept_free(k);
 }

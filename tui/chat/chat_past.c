@@ -4,7 +4,6 @@
  * The views show chat.past_timeline then, which is what a replay of the file would show. New events
  * are still folded into the live timeline. Leaving changes nothing; continuing from an earlier step
  * is in chat_travel.c. */
-#include <inttypes.h>
 
 #include "tui/chat/chat.h"
 #include "tui/replay/scrubber.h"
@@ -12,7 +11,7 @@
 /* The engine is paused meanwhile. */
 static int open_past(struct app *a, struct err *e)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	const char *path;
 
 	if (!c->past)
@@ -33,7 +32,7 @@ static int open_past(struct app *a, struct err *e)
 
 void chat_past_leave(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 
 	if (!c->past)
 		return;
@@ -47,17 +46,16 @@ void chat_past_leave(struct app *a)
 
 void chat_past_return(struct app *a)
 {
-	struct chat *c = a->mode_data;
-	const bool runs = c->past && c->past_ran;
+	const bool runs = a->chat->past && a->chat->past_ran;
 
 	chat_past_leave(a);
 	if (runs)
-		actor_resume(c->live.session.actor);
+		actor_resume(a->chat->live.session.actor);
 }
 
 int chat_past_go(struct app *a, int64_t step, struct err *e)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 
 	if (open_past(a, e) < 0)
 		return -1;
@@ -77,11 +75,10 @@ int chat_past_go(struct app *a, int64_t step, struct err *e)
 
 int chat_past_by(struct app *a, int64_t steps, struct err *e)
 {
-	struct chat *c = a->mode_data;
-
 	if (open_past(a, e) < 0)
 		return -1;
-	return chat_past_go(a, (a->past ? player_at(c->past) : player_n_steps(c->past)) + steps, e);
+	return chat_past_go(
+		a, (a->past ? player_at(a->chat->past) : player_n_steps(a->chat->past)) + steps, e);
 }
 
 static void go(struct app *a, int64_t step)
@@ -95,7 +92,6 @@ static void go(struct app *a, int64_t step)
 /* Also from the present: the marks of the recording so far are known only when it is open. */
 static void go_to_mark(struct app *a, bool forward)
 {
-	struct chat *c = a->mode_data;
 	struct err e = { 0 };
 	int64_t step;
 
@@ -103,7 +99,7 @@ static void go_to_mark(struct app *a, bool forward)
 		app_say(a, e.code ? SAY_ERROR : SAY_INFO, "%s", e.code ? e.text : "this is the present");
 		return;
 	}
-	step = a->past ? player_next_mark(c->past, forward) : -1;
+	step = a->past ? player_next_mark(a->chat->past, forward) : -1;
 	if (step < 0)
 		app_say(a, SAY_INFO, forward ? "no mark after this step" : "no mark before this step");
 	else
@@ -112,9 +108,7 @@ static void go_to_mark(struct app *a, bool forward)
 
 bool chat_past_key(struct app *a, int key)
 {
-	struct chat *c = a->mode_data;
-
-	if (!c->live.ready)
+	if (!a->chat->live.ready)
 		return false;
 	if (key == 'n' || key == 'N') {
 		go_to_mark(a, key == 'n');

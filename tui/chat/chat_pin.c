@@ -1,17 +1,10 @@
 /* /pin and /unpin: a file as the beginning of a first turn, kept in the prefix cache. Thread: the
  * UI's; what is submitted runs on the engine's. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/duration.h"
 #include "base/ids.h"
 #include "base/with_files.h"
-#include "engine/text/template.h"
 #include "tui/chat/chat.h"
-#include "tui/views/view_util.h"
 
 enum { PINS = 64 };
 
@@ -100,13 +93,12 @@ static void pin_asked(void *app, void *arg)
 	struct pinning *p = arg;
 	struct app *a = app;
 	const struct tl_request *r;
-	char tokens[VIEW_NUM], bytes[VIEW_NUM], ttl[VIEW_NUM];
 
 	free(p->ids.id);
 	if (!a)
 		return;
 	a->dirty = true;
-	live_feed(&((struct chat *)a->mode_data)->live, &a->timeline, INT64_MAX / 2);
+	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
 	r = p->request > 0 ? timeline_request(&a->timeline, p->request) : NULL;
 	if (p->err.code)
 		app_say(a, SAY_ERROR, "/pin %s: %s", p->name, p->err.text);
@@ -114,8 +106,8 @@ static void pin_asked(void *app, void *arg)
 		app_say(a, SAY_ERROR, "/pin %s: %s", p->name, r->finish_why ? r->finish_why : "refused");
 	else
 		app_say(a, SAY_INFO, "pin %" PRId64 ": %s tokens in %d pages, %s, for %s; /view prefix",
-			p->made.pin, view_count(tokens, p->made.tokens), p->made.pages,
-			view_bytes(bytes, (double)p->made.bytes), view_ns(ttl, (double)p->ttl_ns));
+			p->made.pin, view_count(p->made.tokens).text, p->made.pages,
+			view_bytes((double)p->made.bytes).text, view_ns((double)p->ttl_ns).text);
 }
 
 /* The last word is a time to live, if it is one. */
@@ -132,7 +124,6 @@ static void split_ttl(char *text, int64_t *ttl_ns)
 
 static int pin_text(struct app *a, const char *arg, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	char *path = strdup(arg), *text = NULL;
 	const char *name;
 	struct pinning p = { 0 };
@@ -144,8 +135,8 @@ static int pin_text(struct app *a, const char *arg, struct err *e)
 	name = *path != '"' ? strrchr(path, '/') : NULL;
 	snprintf(p.name, sizeof p.name, "%.60s", name ? name + 1 : path);
 	text = read_text(path, e);
-	if (text && !stable_ids(c, text, &p.ids, e))
-		rc = actor_post(c->live.session.actor, ask_pin, pin_asked, &p, sizeof p)
+	if (text && !stable_ids(a->chat, text, &p.ids, e))
+		rc = actor_post(a->chat->live.session.actor, ask_pin, pin_asked, &p, sizeof p)
 				 ? 0
 				 : err_set(e, ERR_MEMORY, "no memory for a pin");
 	if (rc)
@@ -161,36 +152,31 @@ static int pin_text(struct app *a, const char *arg, struct err *e)
 static void list_pin(FILE *out, const struct timeline *t, const struct tl_pin *p)
 {
 	const struct tl_request *r = timeline_request(t, p->pin);
-	char tokens[VIEW_NUM], pages[VIEW_NUM], bytes[VIEW_NUM], given[VIEW_NUM], left[VIEW_NUM] = "";
+	const bool ends = p->ttl_ns != EV_NULL_I;
 
-	if (p->ttl_ns != EV_NULL_I)
-		view_ns(left, fmax(0, (double)(p->t_ns + p->ttl_ns - t->last_t_ns)));
 	fprintf(out, "%4" PRId64 " %-3s %7s tokens  +%s pages, %s  %s%s  gave %s  %s\n", p->pin,
-		view_label(p->pin).text, view_count(tokens, p->tokens), view_count(pages, p->pages),
-		view_bytes(bytes, (double)p->bytes), *left ? left : "until it is removed",
-		*left ? " left" : "", view_count(given, p->given), r && r->text ? r->text : "");
+		view_label(p->pin).text, view_count(p->tokens).text, view_count(p->pages).text,
+		view_bytes((double)p->bytes).text,
+		ends ? view_ns(fmax(0, (double)(p->t_ns + p->ttl_ns - t->last_t_ns))).text
+			 : "until it is removed",
+		ends ? " left" : "", view_count(p->given).text, r && r->text ? r->text : "");
 }
 
-static void list_pins(struct app *a)
+static int list_pins(struct app *a, struct err *e)
 {
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = app_write(a, e);
 
 	for (int32_t i = 0; out && i < a->timeline.n_pins; i++)
 		if (timeline_pin_lives(&a->timeline.pin[i]))
 			list_pin(out, &a->timeline, &a->timeline.pin[i]);
-	if (out && !fclose(out))
-		app_show(a, "pins", size ? text : "nothing is pinned: /pin FILE 1h keeps a file's pages\n");
-	free(text);
+	if (out && !ftell(out))
+		fputs("nothing is pinned: /pin FILE 1h keeps a file's pages\n", out);
+	return out ? app_show_written(a, "pins", e) : -1;
 }
 
 int chat_pin(struct app *a, const char *arg, struct err *e)
 {
-	if (*arg)
-		return pin_text(a, arg, e);
-	list_pins(a);
-	return 0;
+	return *arg ? pin_text(a, arg, e) : list_pins(a, e);
 }
 
 struct unpin_job {
@@ -218,10 +204,9 @@ static void pin_removed(void *app, void *arg)
 
 int chat_unpin(struct app *a, int64_t number, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	const struct unpin_job u = { .pin = number };
 
-	return actor_post(c->live.session.actor, remove_pin, pin_removed, &u, sizeof u)
+	return actor_post(a->chat->live.session.actor, remove_pin, pin_removed, &u, sizeof u)
 			   ? 0
 			   : err_set(e, ERR_MEMORY, "no memory for a call");
 }

@@ -1,13 +1,6 @@
-/* See chat_price.h. */
-#include "tui/chat/chat_price.h"
+/* The price of the lossy settings in the chat. See chat.h. */
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "base/clock.h"
 #include "tui/chat/chat.h"
-#include "tui/views/view_util.h"
 
 enum { LOOK_NS = 300000000 };
 
@@ -64,7 +57,7 @@ static void stepped(void *app, void *arg)
 	if (!a)
 		return;
 	a->dirty = true;
-	live_feed(&((struct chat *)a->mode_data)->live, &a->timeline, INT64_MAX / 2);
+	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
 	if (j->over)
 		end(a, c);
 	else if (c->apart.next)
@@ -86,23 +79,14 @@ static bool is_due(const struct app *a, const struct chat_price *c)
 
 void chat_price_work(struct app *a)
 {
-	struct chat *chat = a->mode_data;
-	struct chat_price *c = &chat->price;
+	struct chat_price *c = &a->chat->price;
 	struct job j = { .c = c };
 
 	if (!c->running || c->asked || !is_due(a, c))
 		return;
 	c->looked_ns = now_ns();
 	c->reported = c->apart.next ? c->apart.one[c->apart.next - 1].request : 0;
-	c->asked = actor_post(chat->live.session.actor, next, stepped, &j, sizeof j);
-}
-
-bool chat_price_cancel(struct app *a)
-{
-	struct chat_price *c = &((struct chat *)a->mode_data)->price;
-
-	c->stopping |= c->running;
-	return c->running;
+	c->asked = actor_post(a->chat->live.session.actor, next, stepped, &j, sizeof j);
 }
 
 void chat_price_free(struct chat_price *c)
@@ -113,7 +97,7 @@ void chat_price_free(struct chat_price *c)
 
 int chat_price(struct app *a, struct err *e)
 {
-	struct chat_price *c = &((struct chat *)a->mode_data)->price;
+	struct chat_price *c = &a->chat->price;
 	const struct tl_request *r = view_request(&a->timeline, &a->state);
 	const int32_t n = r ? r->n_prompt + r->n_tokens : 0;
 

@@ -1,11 +1,7 @@
-/* See chat_search.h. */
-#include "tui/chat/chat_search.h"
+/* A search in the chat. See chat.h. */
 
 #include <ctype.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "engine/search/search.h"
 #include "tui/chat/chat.h"
 
@@ -82,24 +78,24 @@ static void chat_search_look(struct engine *engine, void *arg)
 
 int chat_search_set(struct app *a, const char *typed, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	char method[CHAT_SEARCH_METHOD];
 	struct call call = { .options.method = method };
 
 	if (chat_search_form(typed, method) < 0)
 		return err_set(e, ERR_USAGE, "/search %.40s …: that is no search", typed);
 	if (strcmp(method, "off") != 0)
-		actor_call(c->live.session.actor, check, &call);
+		actor_call(a->chat->live.session.actor, check, &call);
 	if (call.err.code)
 		return err_set(e, call.err.code, "%s", call.err.text);
-	snprintf(c->search.method, sizeof c->search.method, "%s", strcmp(method, "off") ? method : "");
+	snprintf(a->chat->search.method, sizeof a->chat->search.method, "%s",
+		strcmp(method, "off") ? method : "");
 	chat_note(a, "search", method);
 	return 0;
 }
 
 int chat_search_score(struct app *a, const char *typed, struct err *e)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 
 	if (strlen(typed) >= sizeof c->search.score)
 		return err_set(e, ERR_USAGE,
@@ -125,7 +121,7 @@ static void take_judge(struct chat_search *s, struct search_options *o)
 
 int chat_search_begin(struct app *a, const struct conversation_prompt *p, struct err *e)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	struct call call = { .options.method = c->search.method, .search = &c->search };
 
 	take_judge(&c->search, &call.options);
@@ -160,7 +156,7 @@ static void say_end(struct app *a, const struct call *call, const struct chat_se
 			"%s%s%.30s%s: the best of %d answer%s, score %s; sharing saved %.0f %% of the pages · "
 			"/view search",
 			method, *judge ? " by " : "", judge, v->cancelled ? " was stopped" : "", v->n_answers,
-			v->n_answers == 1 ? "" : "s", score, saved);
+			plural(v->n_answers), score, saved);
 }
 
 static void cancel(struct engine *engine, void *id)
@@ -177,7 +173,7 @@ static void looked(void *app, void *arg)
 
 	if (!a)
 		return;
-	c = a->mode_data;
+	c = a->chat;
 	c->search.asked = false;
 	if (!call->over || !c->search.running)
 		return;
@@ -191,7 +187,7 @@ static void looked(void *app, void *arg)
 
 bool chat_search_cancel(struct app *a, bool quietly)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 
 	if (!c->search.running)
 		return false;
@@ -203,7 +199,7 @@ bool chat_search_cancel(struct app *a, bool quietly)
 
 bool chat_search_stop(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	struct call call = { .search = &c->search, .cancel = true };
 
 	if (c->search.asked) {
@@ -219,7 +215,7 @@ bool chat_search_stop(struct app *a)
 
 void chat_search_work(struct app *a)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	const struct tl_search *s =
 		c->search.running ? timeline_search(&a->timeline, c->search.running) : NULL;
 	struct call call = { .search = &c->search };

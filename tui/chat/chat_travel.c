@@ -1,16 +1,13 @@
 /* The commands that rewind, fork and continue; chat_moves.c carries them out. */
 #include "tui/chat/chat.h"
-#include "tui/replay/travel.h"
-#include "tui/views/view_util.h"
 
 int chat_stand_here(struct app *a, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	const struct timeline *t = app_timeline(a);
 	const struct tl_request *r;
 
 	chat_hold(a);
-	c->standing = false;
+	a->chat->standing = false;
 	r = a->past ? NULL : timeline_request(t, a->state.branch);
 	r = r ? r : chat_newest(a, t);
 	if (!r)
@@ -23,12 +20,10 @@ int chat_stand_here(struct app *a, struct err *e)
 
 static int go_on_from_past(struct app *a, struct err *e)
 {
-	struct chat *c = a->mode_data;
-
-	if (!c->search.running)
+	if (!a->chat->search.running)
 		return chat_move_all(a, a->past, e);
 	chat_past_leave(a);
-	actor_resume(c->live.session.actor);
+	actor_resume(a->chat->live.session.actor);
 	app_say(a, SAY_INFO, "a search goes on from where it stands: its branches do not go back");
 	return 0;
 }
@@ -37,7 +32,7 @@ static int go_on_from_past(struct app *a, struct err *e)
  * settings. */
 static int apply_changes(struct app *a, bool goes_on, struct err *e)
 {
-	struct chat *c = a->mode_data;
+	struct chat *c = a->chat;
 	const struct tl_request *r = view_active(&a->timeline, &a->state);
 	char changed[200];
 
@@ -54,26 +49,22 @@ static int apply_changes(struct app *a, bool goes_on, struct err *e)
 
 int chat_step(struct app *a, int n, struct err *e)
 {
-	struct chat *c = a->mode_data;
-
 	if (a->past)
 		return chat_past_by(a, n, e);
-	actor_pause(c->live.session.actor);
-	if (c->standing && apply_changes(a, false, e) < 0)
+	actor_pause(a->chat->live.session.actor);
+	if (a->chat->standing && apply_changes(a, false, e) < 0)
 		return -1;
-	actor_step(c->live.session.actor, n);
+	actor_step(a->chat->live.session.actor, n);
 	return 0;
 }
 
 int chat_go_on(struct app *a, struct err *e)
 {
-	struct chat *c = a->mode_data;
-
 	if (a->past)
 		return go_on_from_past(a, e);
-	if (c->standing)
+	if (a->chat->standing)
 		return apply_changes(a, true, e);
-	actor_resume(c->live.session.actor);
+	actor_resume(a->chat->live.session.actor);
 	return 0;
 }
 
@@ -81,12 +72,11 @@ int chat_go_on(struct app *a, struct err *e)
 
 const struct tl_request *chat_focused(struct app *a, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	const struct tl_request *r;
 
 	/* the search's answer is not part of the conversation yet, and the previous turn is not
 	 * meant */
-	if (c->search.running) {
+	if (a->chat->search.running) {
 		err_set(e, ERR_USAGE,
 			"a search runs, whose branches do not go back: Esc stops it, and its best answer "
 			"stands");
@@ -104,14 +94,13 @@ const struct tl_request *chat_focused(struct app *a, struct err *e)
 
 static int focused(struct app *a, struct travel_from *out, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	const struct tl_request *r = chat_focused(a, e);
 
 	if (!r)
 		return -1;
 	*out = (struct travel_from){ .t = app_timeline(a),
 		.request = r->id,
-		.open = conversation_open_pos(c->live.conversation, r->id),
+		.open = conversation_open_pos(a->chat->live.conversation, r->id),
 		.cursor = a->state.token };
 	return 0;
 }
@@ -128,8 +117,7 @@ int chat_rewind(struct app *a, const char *where, struct err *e)
 
 int chat_fork_at(struct app *a, const char *where, struct err *e)
 {
-	struct chat *c = a->mode_data;
-	bool paused = actor_paused(c->live.session.actor);
+	bool paused = actor_paused(a->chat->live.session.actor);
 	struct travel_from f;
 	struct tl_branch to;
 
@@ -137,19 +125,18 @@ int chat_fork_at(struct app *a, const char *where, struct err *e)
 		chat_move(a, f.t, to, -1, true, true, e) < 0)
 		return -1;
 	if (paused)
-		actor_pause(c->live.session.actor);
+		actor_pause(a->chat->live.session.actor);
 	return 0;
 }
 
 int chat_try(struct app *a, const char *token, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	struct travel_from f;
 	struct tl_branch to;
 	int32_t id;
 
 	if (focused(a, &f, e) < 0 || travel_where(&f, "try", "", &to, e) < 0 ||
-		travel_token(engine_tokenizer(c->live.session.engine), &f, to, token, &id, e) < 0)
+		travel_token(engine_tokenizer(a->chat->live.session.engine), &f, to, token, &id, e) < 0)
 		return -1;
 	return chat_move(a, f.t, to, id, false, true, e);
 }
@@ -158,9 +145,8 @@ int chat_try(struct app *a, const char *token, struct err *e)
  * turn. */
 static int switch_to(struct app *a, struct tl_branch b, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	const struct tl_request *r;
-	bool paused = actor_paused(c->live.session.actor);
+	bool paused = actor_paused(a->chat->live.session.actor);
 
 	chat_hold(a);
 	r = timeline_request(&a->timeline, b.request);
@@ -169,7 +155,7 @@ static int switch_to(struct app *a, struct tl_branch b, struct err *e)
 		return err_set(e, ERR_USAGE, "this branch is not known");
 	if (b.abandoned < 0 && !r->finished) {
 		a->state.branch = b.request;
-		conversation_choose(c->live.conversation, b.request);
+		conversation_choose(a->chat->live.conversation, b.request);
 	} else if (b.abandoned < 0 && r->finish.reason != EV_FINISH_cancelled) {
 		if (chat_stand_at(a, &a->timeline, b, e) < 0)
 			return -1;
@@ -178,7 +164,7 @@ static int switch_to(struct app *a, struct tl_branch b, struct err *e)
 	}
 	chat_past_leave(a);
 	if (!paused)
-		actor_resume(c->live.session.actor);
+		actor_resume(a->chat->live.session.actor);
 	return 0;
 }
 
@@ -199,12 +185,11 @@ static bool find_again(const struct timeline *t, struct tl_branch *b)
 
 int chat_undo(struct app *a, struct err *e)
 {
-	struct chat *c = a->mode_data;
 	struct tl_branch b;
 
-	if (!c->n_left)
+	if (!a->chat->n_left)
 		return err_set(e, ERR_USAGE, "no branch was left yet: there is nothing to return to");
-	b = c->left[--c->n_left];
+	b = a->chat->left[--a->chat->n_left];
 	if (!find_again(&a->timeline, &b))
 		return err_set(e, ERR_USAGE, "that branch is so long ago that only the recording has it");
 	return switch_to(a, b, e);
@@ -212,7 +197,7 @@ int chat_undo(struct app *a, struct err *e)
 
 void chat_action(struct app *a, const struct view_action *w)
 {
-	struct actor *actor = ((struct chat *)a->mode_data)->live.session.actor;
+	struct actor *actor = a->chat->live.session.actor;
 	bool paused = actor_paused(actor);
 	struct err e = { 0 };
 	int result = 0;

@@ -7,9 +7,6 @@
 #include "base/array.h"
 #include "tui/chat/conversation_impl.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 void conv_answers_clear(struct conversation *c)
 {
 	for (int i = 0; i < c->n_answers; i++)
@@ -26,7 +23,7 @@ void conv_turn_free(struct turn *t)
 	free(t->answer);
 }
 
-void conv_turns_drop(struct conversation *c, int n)
+static void turns_drop(struct conversation *c, int n)
 {
 	if (!n)
 		return;
@@ -47,7 +44,7 @@ int conversation_new(struct conversation *c, const char *system, struct err *e)
 	c->marked = -1;
 	c->sample = 0;
 	pthread_mutex_unlock(&c->lock);
-	conv_turns_drop(c, c->n_turns);
+	turns_drop(c, c->n_turns);
 	free(c->system);
 	c->system = copy;
 	c->n = 0;
@@ -84,7 +81,7 @@ void conversation_close(struct conversation *c)
 	if (!c)
 		return;
 	conv_answers_clear(c);
-	conv_turns_drop(c, c->n_turns);
+	turns_drop(c, c->n_turns);
 	conv_marks_free(c);
 	pthread_mutex_destroy(&c->lock);
 	free(c->asked);
@@ -311,7 +308,7 @@ int conversation_ask(struct conversation *c, const char *text, size_t size, int3
 		result = conv_fitting(c, text, size, room, drop, &ids, &n, out, e);
 	pthread_mutex_lock(&c->lock);
 	if (!result) {
-		conv_turns_drop(c, out->trimmed_turns);
+		turns_drop(c, out->trimmed_turns);
 		result = begin_turn(c, text, size, &ids, n, out, e);
 	}
 	pthread_mutex_unlock(&c->lock);

@@ -1,6 +1,4 @@
 /* Going back in a conversation: restores the state at an earlier turn. See conversation.h. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "tui/chat/conversation_impl.h"
@@ -12,16 +10,12 @@ static void turns_free(struct turn *turn, int n)
 	free(turn);
 }
 
-static void mark_free(struct mark *m)
-{
-	turns_free(m->turn, m->n_turns);
-	free(m->ids);
-}
-
 void conv_marks_free(struct conversation *c)
 {
-	for (int i = 0; i < c->n_marks; i++)
-		mark_free(&c->mark[i]);
+	for (int i = 0; i < c->n_marks; i++) {
+		turns_free(c->mark[i].turn, c->mark[i].n_turns);
+		free(c->mark[i].ids);
+	}
 	free(c->mark);
 	c->mark = NULL;
 	c->n_marks = c->cap_marks = 0;

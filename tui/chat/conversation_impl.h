@@ -3,6 +3,8 @@
 #define CUTAWAY_TUI_CONVERSATION_IMPL_H
 
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tui/chat/conversation.h"
 
@@ -64,7 +66,6 @@ struct conversation {
 
 /* conversation.c. Those of answers are called with the lock held. */
 void conv_answers_clear(struct conversation *c);
-void conv_turns_drop(struct conversation *c, int n); /* the oldest n */
 void conv_turn_free(struct turn *t);
 struct answer *conv_answer_of(struct conversation *c, int64_t request);
 /* there is room in answer[] */

@@ -2,14 +2,9 @@
 #include "tui/chat/live.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "trace/reader.h"
 
 enum { EVENTS_BETWEEN_LOOKS = 64 };
@@ -149,7 +144,9 @@ static void fold_new(void *arg, const struct event *ev)
 		timeline_fold(t, ev);
 }
 
-void live_catch_up(struct writer *w, struct timeline *t, int64_t from)
+/* The ring was overrun (the terminal had stopped, say): what is missing comes from the log, if
+ * there is one. Otherwise the timeline counts it as lost. */
+static void catch_up(struct writer *w, struct timeline *t, int64_t from)
 {
 	struct writer_status status = { 0 };
 
@@ -159,7 +156,8 @@ void live_catch_up(struct writer *w, struct timeline *t, int64_t from)
 		reader_each(writer_path(w), UINT64_MAX, from, fold_new, t, NULL);
 }
 
-bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns)
+bool live_follow(struct ring *ring, struct ring_cursor *viewer, struct writer *w, void *event,
+	struct timeline *t, int64_t budget_ns)
 {
 	int64_t until = now_ns() + budget_ns, lost_from;
 	bool any = false;
@@ -167,20 +165,87 @@ bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns)
 	uint64_t count;
 	int got;
 
-	if (read(ring_fd(s->session.ring), &count, sizeof count) < 0)
+	if (read(ring_fd(ring), &count, sizeof count) < 0)
 		count = 0;
-	for (int i = 1;
-		 (got = ring_next(s->session.viewer, &ev, s->event, RING_EVENT_MAX, &lost_from)) != 0;
-		 i++) {
+	for (int i = 1; (got = ring_next(viewer, &ev, event, RING_EVENT_MAX, &lost_from)) != 0; i++) {
 		any = true;
 		if (got < 0)
-			live_catch_up(s->session.writer, t, lost_from);
+			catch_up(w, t, lost_from);
 		else if (ev.seq > t->last_seq)
 			timeline_fold(t, &ev);
 		if (i % EVENTS_BETWEEN_LOOKS == 0 && now_ns() > until) {
-			ring_cursor_postpone(s->session.viewer);
+			ring_cursor_postpone(viewer);
 			break;
 		}
 	}
 	return any;
+}
+
+bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns)
+{
+	return live_follow(
+		s->session.ring, s->session.viewer, s->session.writer, s->event, t, budget_ns);
+}
+
+void live_look_at_recording(struct app *a, struct writer *w, bool *failed)
+{
+	struct writer_status status;
+
+	if (!w || *failed)
+		return;
+	writer_status(w, &status);
+	if (status.recording)
+		return;
+	*failed = true;
+	app_say(a, SAY_ERROR, "recording stopped: %s (the chat goes on)", status.err.text);
+}
+
+/* --- turns that wait --- */
+
+void waiting_push(struct app *a, struct view_waiting *w, const char *line)
+{
+	if (w->n == VIEW_WAITING || !(w->text[w->n] = strdup(line)))
+		app_say(a, SAY_ERROR, "%d turns are waiting already: the up key has this one", w->n);
+	else
+		w->n++;
+	a->dirty = true;
+}
+
+char *waiting_take(struct view_waiting *w)
+{
+	char *oldest = w->n ? w->text[0] : NULL;
+
+	if (oldest)
+		memmove(w->text, w->text + 1, (size_t)--w->n * sizeof *w->text);
+	return oldest;
+}
+
+bool waiting_take_back(struct view_waiting *w)
+{
+	if (!w->n)
+		return false;
+	prompt_set(w->text[--w->n]);
+	free(w->text[w->n]);
+	return true;
+}
+
+int waiting_forget(struct view_waiting *w)
+{
+	const int n = w->n;
+
+	while (w->n)
+		free(w->text[--w->n]);
+	return n;
+}
+
+void waiting_stop(struct app *a, struct view_waiting *w, bool stopped, bool recorded)
+{
+	if (waiting_forget(w))
+		app_say(a, SAY_INFO, "%s (the up key has it); Ctrl-C again quits",
+			stopped ? "stopped, and what waited with it" : "what waited is not sent");
+	else if (stopped)
+		app_say(a, SAY_INFO, "stopped; Ctrl-C again quits");
+	else
+		app_say(a, SAY_INFO, "Ctrl-C again quits; %s",
+			recorded ? "the session is saved" : "nothing was recorded");
 }

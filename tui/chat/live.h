@@ -7,16 +7,9 @@
 #ifndef CUTAWAY_TUI_LIVE_H
 #define CUTAWAY_TUI_LIVE_H
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-
-#include "base/err.h"
 #include "sessions/session.h"
-#include "tui/state/breaks.h"
+#include "tui/app/app.h"
 #include "tui/chat/conversation.h"
-#include "fold/timeline.h"
-#include "tui/app/tui.h"
 
 struct live {
 	const struct tui_options *options;
@@ -53,8 +46,24 @@ int live_close(struct live *s, struct err *e);
 bool live_ready(struct live *s);
 /* Moves events into the timeline, at most for budget_ns. True if there were any. */
 bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns);
-/* The ring was overrun (the terminal had stopped, say): what is missing comes from the log, if
- * there is one. Otherwise the timeline counts it as lost. */
-void live_catch_up(struct writer *w, struct timeline *t, int64_t from);
+/* The same of any session; event: [RING_EVENT_MAX]. */
+bool live_follow(struct ring *ring, struct ring_cursor *viewer, struct writer *w, void *event,
+	struct timeline *t, int64_t budget_ns);
+/* Says once that the recording has stopped. */
+void live_look_at_recording(struct app *a, struct writer *w, bool *failed);
+
+/* Turns that wait: entered while an answer runs, and not submitted yet. Every line that was typed
+ * is in the prompt's history already (the up key), whatever becomes of its turn. */
+
+/* Copies the line; when VIEW_WAITING wait, it is said, and the line is in the history alone. */
+void waiting_push(struct app *a, struct view_waiting *w, const char *line);
+/* The oldest, malloc'd; NULL: none waits. */
+char *waiting_take(struct view_waiting *w);
+/* Puts the newest back into the prompt; false: none waits. */
+bool waiting_take_back(struct view_waiting *w);
+/* Returns how many there were. */
+int waiting_forget(struct view_waiting *w);
+/* Forgets them and says so, and whether an answer was stopped with them (Ctrl-C). */
+void waiting_stop(struct app *a, struct view_waiting *w, bool stopped, bool recorded);
 
 #endif

@@ -1,9 +1,7 @@
-/* See compare_screen.h. */
+/* The screen of `cutaway compare`. See inspect.h. */
 #include "base/embed.h"
 #include "base/ids.h"
-#include "tui/inspect/compare_screen.h"
-
-#include <string.h>
+#include "tui/inspect/inspect.h"
 
 #include "tui/views/view.h"
 
@@ -35,14 +33,6 @@ static const struct compare_answer *answer_to(const struct compare_side *s, cons
 	return NULL;
 }
 
-static struct ev_text piece_of(
-	const struct compare_side *s, const struct compare_answer *a, int32_t i)
-{
-	const struct ev_text *t = ev_texts_get(&s->texts, a->id[i]);
-
-	return t ? *t : (struct ev_text){ 0 };
-}
-
 struct pieces {
 	const struct compare_side *s;
 	const struct compare_answer *a;
@@ -51,8 +41,9 @@ struct pieces {
 static struct ev_text piece_at(void *arg, int32_t i)
 {
 	const struct pieces *p = arg;
+	const struct ev_text *t = ev_texts_get(&p->s->texts, p->a->id[i]);
 
-	return piece_of(p->s, p->a, i);
+	return t ? *t : (struct ev_text){ 0 };
 }
 
 /* Tokens that both begin with; INT32_MAX if one only goes on where the other still runs. */
@@ -132,7 +123,6 @@ static int draw_texts(struct compare_screen *s, struct canvas *c, int rows, stru
 		draw_title(&s->c->side[side], side, &title);
 		rc = draw_side(s, side, a[side], first_difference(a[0], a[1]), &text, e);
 	}
-	all.ink = INK_RULE;
 	pen_hline(&all, 0, 3, all.r.w);
 	return rc;
 }
@@ -141,7 +131,6 @@ static void draw_table(const struct compare_screen *s, struct pen *p)
 {
 	static const char *const heads[] = { "A", "B", "B / A" };
 
-	p->ink = INK_RULE;
 	pen_hline(p, 0, 0, p->r.w);
 	for (int k = 0; k < 3; k++) {
 		p->ink = INK_BRIGHT;
@@ -279,4 +268,53 @@ void compare_screen_free(struct compare_screen *s)
 	text_column_free(&s->column[0]);
 	text_column_free(&s->column[1]);
 	popup_free(&s->popup);
+}
+
+/* --- the screen of `cutaway compare` --- */
+
+enum { FRAME_MS = 100 };
+
+struct run {
+	struct compare_screen screen;
+	const struct tui_compare *of;
+	struct err err; /* of the work */
+	atomic_bool over;
+};
+
+static void *work(void *arg)
+{
+	struct run *r = arg;
+
+	r->of->work(r->of->arg, &r->err);
+	atomic_store(&r->over, true);
+	return NULL;
+}
+
+/* A frame is due while something changes, and one after it has ended. */
+static int wait_ms(void *arg)
+{
+	const struct compare_screen *s = arg;
+
+	return atomic_load(s->over) ? 10 * FRAME_MS : FRAME_MS;
+}
+
+int tui_compare(const struct tui_compare *t, const struct tui_options *o, struct err *e)
+{
+	struct run r = { .of = t,
+		.screen = {
+			.c = t->compare, .lock = t->lock, .n_prompts = t->n_prompts, .repeat = t->repeat } };
+	const struct screen screen = {
+		.draw = compare_screen_draw, .key = compare_screen_key, .wait_ms = wait_ms, .arg = &r.screen
+	};
+	pthread_t thread;
+	int rc;
+
+	r.screen.over = &r.over;
+	if (pthread_create(&thread, NULL, work, &r))
+		return err_set(e, ERR_IO, "the system refused a thread");
+	rc = screen_loop(&screen, o, e);
+	atomic_store(t->stop, true);
+	pthread_join(thread, NULL);
+	compare_screen_free(&r.screen);
+	return rc || r.err.code ? err_set(e, r.err.code, "%s", r.err.text) : 0;
 }

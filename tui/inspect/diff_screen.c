@@ -1,7 +1,5 @@
-/* See diff_screen.h. */
-#include "tui/inspect/diff_screen.h"
-
-#include <string.h>
+/* The screen of `cutaway diff --view`. See inspect.h. */
+#include "tui/inspect/inspect.h"
 
 #include "base/embed.h"
 #include "tui/views/view.h"
@@ -191,7 +189,6 @@ static void draw_cause(struct diff_screen *s, struct canvas *c)
 	char text[400];
 	int x;
 
-	p.ink = INK_RULE;
 	pen_hline(&p, 0, 0, c->w);
 	diff_describe(s->d, pair, text, sizeof text);
 	p.ink = INK_BRIGHT;
@@ -220,8 +217,9 @@ static void draw_cause(struct diff_screen *s, struct canvas *c)
 	}
 }
 
-int diff_screen_draw(struct diff_screen *s, struct canvas *c, struct err *e)
+int diff_screen_draw(void *screen, struct canvas *c, struct err *e)
 {
+	struct diff_screen *s = screen;
 	int left = (c->w - 1) / 2, rows = c->h - HEAD_ROWS - foot_rows(c->w, c->h);
 
 	canvas_clear(c);
@@ -290,8 +288,9 @@ static void scroll(struct diff_screen *s, int by, int rows)
 	}
 }
 
-bool diff_screen_key(struct diff_screen *s, int code, int w, int h)
+bool diff_screen_key(void *screen, int code, int w, int h)
 {
+	struct diff_screen *s = screen;
 	int rows = h - HEAD_ROWS - foot_rows(w, h);
 
 	if (s->popup.open && code != 3 && code != 4 &&
@@ -344,4 +343,18 @@ void diff_screen_free(struct diff_screen *s)
 	text_column_free(&s->column[0]);
 	text_column_free(&s->column[1]);
 	popup_free(&s->popup);
+}
+
+/* --- the screen of `cutaway diff` --- */
+
+int tui_diff(struct diff *d, const struct tui_options *o, struct err *e)
+{
+	struct diff_screen s;
+	const struct screen screen = { .draw = diff_screen_draw, .key = diff_screen_key, .arg = &s };
+	int rc;
+
+	diff_screen_init(&s, d);
+	rc = screen_loop(&screen, o, e);
+	diff_screen_free(&s);
+	return rc;
 }

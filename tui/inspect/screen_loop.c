@@ -1,13 +1,13 @@
-/* See screen_loop.h. */
-#include "tui/inspect/screen_loop.h"
+/* See inspect.h. */
+#include "tui/inspect/inspect.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "tui/app/app.h"
 #include "tui/term/charset.h"
 #include "tui/term/term.h"
 
@@ -18,24 +18,6 @@ struct run {
 	int signal_fd;
 	bool dirty, quit;
 };
-
-static const int caught[] = { SIGWINCH, SIGTSTP, SIGCONT, SIGTERM, SIGHUP, SIGINT, SIGQUIT };
-
-static void signal_set(sigset_t *set)
-{
-	sigemptyset(set);
-	for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
-		sigaddset(set, caught[i]);
-}
-
-void screen_block_signals(void)
-{
-	sigset_t set;
-
-	signal_set(&set);
-	sigdelset(&set, SIGINT);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-}
 
 static void take_signals(struct run *r)
 {
@@ -122,29 +104,19 @@ int screen_loop(const struct screen *s, const struct tui_options *o, struct err 
 		.ascii = o->ascii, .no_color = o->no_color, .light = o->light, .dark = o->dark
 	};
 	struct run r = { .of = s, .dirty = true };
-	sigset_t set;
 	int rc = -1;
 
 	charset_open();
-	signal_set(&set);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	r.signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (r.signal_fd < 0) {
-		err_set(e, ERR_IO, "signalfd: %s", strerror(errno));
-	} else if (!term_open(&r.term, &to, e)) {
+	r.signal_fd = app_open_signals(e);
+	if (r.signal_fd < 0)
+		return -1;
+	if (!term_open(&r.term, &to, e)) {
 		r.canvas.ascii = term_ascii(r.term);
 		r.canvas.mono = term_theme(r.term)->depth == THEME_MONO;
 		rc = loop(&r, e);
 		term_close(r.term);
 	}
-	if (r.signal_fd >= 0) {
-		struct signalfd_siginfo info;
-
-		while (read(r.signal_fd, &info, sizeof info) > 0)
-			; /* handled already */
-		close(r.signal_fd);
-	}
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	app_close_signals(r.signal_fd);
 	canvas_free(&r.canvas);
 	return rc;
 }

@@ -1,11 +1,7 @@
-/* See text_column.h. */
-#include "tui/inspect/text_column.h"
-
-#include <stdlib.h>
-#include <string.h>
+/* See inspect.h. */
+#include "tui/inspect/inspect.h"
 
 #include "base/array.h"
-#include "base/text.h"
 
 void text_column_free(struct text_column *c)
 {

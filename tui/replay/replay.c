@@ -2,18 +2,12 @@
  *
  * The views only see a timeline, live or replayed. Steps follow at their recorded times, divided by
  * the speed; a pause of the recorded user is shortened to a second. */
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/embed.h"
 #include "tui/app/app.h"
-#include "tui/app/player.h"
 #include "tui/state/lens.h"
-#include "tui/term/prompt.h"
 #include "tui/replay/scrubber.h"
-#include "tui/views/views.h"
 
 enum { READ_NS = 8000000, FOLLOW_NS = 100000000, PAGE_STEPS = 10 };
 
@@ -35,16 +29,14 @@ struct replay {
 
 static void damaged(struct app *a, const struct err *e)
 {
-	struct replay *r = a->mode_data;
-
-	if (!r->damaged)
+	if (!a->replay->damaged)
 		app_say(a, SAY_ERROR, "%s", e->text);
-	r->damaged = r->read_all = true;
+	a->replay->damaged = a->replay->read_all = true;
 }
 
 static void schedule(struct app *a, int64_t from_ns)
 {
-	struct replay *r = a->mode_data;
+	struct replay *r = a->replay;
 	struct err e = { 0 };
 	int64_t ns = player_next_ns(r->player, &e);
 	double wait;
@@ -63,17 +55,16 @@ static void schedule(struct app *a, int64_t from_ns)
 static void zoom_study(struct app *a)
 {
 	const struct timeline *t = &a->timeline;
-	struct replay *r = a->mode_data;
 
-	if (r->zoomed || t->backend || t->attached.on || (!t->n_trained && !t->n_changed))
+	if (a->replay->zoomed || t->backend || t->attached.on || (!t->n_trained && !t->n_changed))
 		return;
-	r->zoomed = a->dirty = true;
+	a->replay->zoomed = a->dirty = true;
 	a->zoom = t->n_trained ? VIEW_TRAINING : VIEW_LAYERS;
 }
 
 static void go(struct app *a, int64_t step)
 {
-	struct replay *r = a->mode_data;
+	struct replay *r = a->replay;
 	struct err e = { 0 };
 
 	if (player_go(r->player, &a->timeline, step, &e) < 0)
@@ -88,10 +79,8 @@ static void go(struct app *a, int64_t step)
 
 static void play(struct app *a, bool on)
 {
-	struct replay *r = a->mode_data;
-
-	r->playing = on;
-	if (on && player_at(r->player) >= player_n_steps(r->player))
+	a->replay->playing = on;
+	if (on && player_at(a->replay->player) >= player_n_steps(a->replay->player))
 		go(a, 0);
 	if (on)
 		schedule(a, now_ns());
@@ -102,7 +91,7 @@ static void play(struct app *a, bool on)
  * second. No read transaction stays open in between, so neither blocks the other. */
 static void follow(struct app *a)
 {
-	struct replay *r = a->mode_data;
+	struct replay *r = a->replay;
 	struct err e = { 0 };
 	int grew;
 
@@ -123,7 +112,7 @@ static void follow(struct app *a)
 
 static void work(struct app *a)
 {
-	struct replay *r = a->mode_data;
+	struct replay *r = a->replay;
 	struct err e = { 0 };
 	int64_t now = now_ns(), until = now + READ_NS;
 
@@ -155,7 +144,7 @@ static void work(struct app *a)
 
 static int timeout_ms(struct app *a)
 {
-	struct replay *r = a->mode_data;
+	struct replay *r = a->replay;
 	int64_t left = r->due_ns - now_ns();
 
 	int wait = !r->playing ? -1 : left > 0 ? (int)(left / 1000000) + 1 : 0;
@@ -177,23 +166,20 @@ static int fds(struct app *a, struct pollfd *p)
 
 static void go_to_mark(struct app *a, bool forward)
 {
-	struct replay *r = a->mode_data;
-	int64_t step = player_next_mark(r->player, forward);
+	int64_t step = player_next_mark(a->replay->player, forward);
 
 	if (step < 0) {
 		app_say(a, SAY_INFO, forward ? "no mark after this step" : "no mark before this step");
 		return;
 	}
-	r->playing = r->at_end = false;
+	a->replay->playing = a->replay->at_end = false;
 	go(a, step);
 }
 
 static void change_speed(struct app *a, double speed)
 {
-	struct replay *r = a->mode_data;
-
-	r->speed = speed < 0.01 ? 0.01 : speed > 1000 ? 1000 : speed;
-	if (r->playing)
+	a->replay->speed = speed < 0.01 ? 0.01 : speed > 1000 ? 1000 : speed;
+	if (a->replay->playing)
 		schedule(a, now_ns());
 	a->dirty = true;
 }
@@ -201,7 +187,7 @@ static void change_speed(struct app *a, double speed)
 /* Keys that move in time, while no view has the focus and the prompt is empty. */
 static bool time_key(struct app *a, int key)
 {
-	struct replay *r = a->mode_data;
+	struct replay *r = a->replay;
 
 	switch (key) {
 	case KEY_PAGE_UP: go(a, player_at(r->player) - PAGE_STEPS); break;
@@ -222,14 +208,13 @@ static bool letter_key(struct app *a, int key)
 {
 	static const struct app_bind binds[] = { { 'b', "/break " }, { 'f', "/find " },
 		{ 'q', "/quit" }, { 0 } };
-	struct replay *r = a->mode_data;
 
 	switch (key) {
 	case 'n':
 	case 'N': go_to_mark(a, key == 'n'); return true;
 	case '+':
-	case '=': change_speed(a, r->speed * 2); return true;
-	case '-': change_speed(a, r->speed / 2); return true;
+	case '=': change_speed(a, a->replay->speed * 2); return true;
+	case '-': change_speed(a, a->replay->speed / 2); return true;
 	default: return app_bound(a, binds, key);
 	}
 }
@@ -262,9 +247,7 @@ static void line(struct app *a, const char *text)
 
 static void stop(struct app *a)
 {
-	struct replay *r = a->mode_data;
-
-	r->playing = false;
+	a->replay->playing = false;
 	app_say(a, SAY_INFO, "Ctrl-C again quits");
 }
 
@@ -272,7 +255,7 @@ static void stop(struct app *a)
 
 static void status(struct app *a, struct app_status *s)
 {
-	struct replay *r = a->mode_data;
+	struct replay *r = a->replay;
 	double wall = (double)a->timeline.session.unix_ns + (double)a->timeline.last_t_ns;
 	time_t seconds = (time_t)(wall / 1e9);
 	char clock[16];
@@ -293,27 +276,24 @@ static void status(struct app *a, struct app_status *s)
 	app_context(&a->timeline, 0, s);
 }
 
-static void name(struct app *a, char *out, size_t cap)
+static struct view_text name(struct app *a)
 {
 	const struct timeline *t = &a->timeline;
-	struct replay *r = a->mode_data;
+	const char *dot = glyph(&a->canvas, GLYPH_DOT);
 
 	if (t->attached.on)
-		snprintf(out, cap, "%s %s %s %s", t->attached.model ? t->attached.model : "",
-			glyph(&a->canvas, GLYPH_DOT), t->attached.server,
-			t->attached.version ? t->attached.version : "");
-	else if (t->begun && !t->backend) /* no engine: see sessions/study/study.h */
-		snprintf(out, cap, "%s", t->model_name);
-	else if (t->begun)
-		snprintf(out, cap, "%s%s %s %s %s", timeline_exact(t) ? "" : "NOT EXACT ", t->model_name,
-			glyph(&a->canvas, GLYPH_DOT), t->backend, t->isa);
-	else
-		snprintf(out, cap, "%s", r->path);
+		return view_form("%s %s %s %s", t->attached.model ? t->attached.model : "", dot,
+			t->attached.server, t->attached.version ? t->attached.version : "");
+	if (t->begun && !t->backend) /* no engine: see sessions/study/study.h */
+		return view_form("%s", t->model_name);
+	return t->begun ? view_form("%s%s %s %s %s", timeline_exact(t) ? "" : "NOT EXACT ",
+						  t->model_name, dot, t->backend, t->isa)
+					: view_form("%s", a->replay->path);
 }
 
 static void scrub(struct app *a, struct pen *p)
 {
-	struct replay *r = a->mode_data;
+	struct replay *r = a->replay;
 
 	scrubber_draw(p, r->player,
 		r->damaged                 ? "damaged: a part is missing"
@@ -347,7 +327,7 @@ EMBED(replay_help, "tui/replay/replay.txt");
 static int act(void *arg, enum command_act what, const char *text, double number, struct err *e)
 {
 	struct app *a = arg;
-	struct replay *r = a->mode_data;
+	struct replay *r = a->replay;
 	int done = app_act(a, what, text, e);
 
 	if (done)
@@ -384,15 +364,10 @@ static int get(void *arg, const char *name, char *buf, size_t cap)
 	return 0;
 }
 
-static void say(void *arg, const char *text)
-{
-	app_say(arg, SAY_INFO, "%s", text);
-}
-
 static const char *recording(struct app *a, struct err *e)
 {
 	(void)e;
-	return ((struct replay *)a->mode_data)->path;
+	return a->replay->path;
 }
 
 static void stop_playing(void *arg)
@@ -402,16 +377,14 @@ static void stop_playing(void *arg)
 
 static void breaks_changed(struct app *a)
 {
-	struct replay *r = a->mode_data;
-
-	breaks_follow(a->breaks, r->path, player_at(r->player));
+	breaks_follow(a->breaks, a->replay->path, player_at(a->replay->player));
 }
 
 static int open_lens(struct app *a, struct lens **l, struct err *e)
 {
 	const struct timeline *t = &a->timeline;
 
-	const struct tui_options *o = ((struct replay *)a->mode_data)->options;
+	const struct tui_options *o = a->replay->options;
 
 	return lens_open_file(l, o->engine.model ? o->engine.model : t->model_path,
 		o->engine.model ? NULL : o->model_else, t->model_sha256, e);
@@ -420,7 +393,6 @@ static int open_lens(struct app *a, struct lens **l, struct err *e)
 /* To the step where a branch ended. */
 static void action(struct app *a, const struct view_action *w)
 {
-	struct replay *r = a->mode_data;
 	const struct timeline *t = &a->timeline;
 	const struct tl_token *last =
 		timeline_branch_token(t, w->branch, timeline_branch_length(t, w->branch) - 1);
@@ -428,7 +400,7 @@ static void action(struct app *a, const struct view_action *w)
 	if (w->what != ACTION_BRANCH) {
 		app_say(a, SAY_ERROR, "another token needs an engine, a replay has none");
 	} else if (last) {
-		r->playing = false;
+		a->replay->playing = false;
 		go(a, last->step);
 		a->state.branch = w->branch.request;
 	}
@@ -466,9 +438,12 @@ int tui_replay(const char *path, const struct tui_options *o, struct err *e)
 	int result = -1;
 
 	a.signal_fd = -1;
-	a.host = (struct command_host){
-		.replay = true, .arg = &a, .engine_set = no_set, .engine_get = get, .say = say, .act = act
-	};
+	a.host = (struct command_host){ .replay = true,
+		.arg = &a,
+		.engine_set = no_set,
+		.engine_get = get,
+		.say = app_tell,
+		.act = act };
 	/* Before the screen is taken over: the error of an unreadable file goes to the plain
 	 * terminal. */
 	if (player_open(&r.player, path, e) < 0)

@@ -48,7 +48,6 @@ void scrubber_draw(struct pen *p, const struct player *player, const char *right
 	p->ink = INK_BRIGHT;
 	for (int x = 0; x < knob; x++)
 		pen_text(p, x, 1, glyph(p->c, GLYPH_HEAVY), -1);
-	p->ink = INK_RULE;
 	pen_hline(p, knob + 1, 1, p->r.w - knob - 1);
 	p->ink = INK_BRIGHT;
 	pen_text(p, knob, 1, glyph(p->c, GLYPH_KNOB), -1);

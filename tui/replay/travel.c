@@ -2,10 +2,8 @@
 #include "tui/replay/travel.h"
 
 #include <ctype.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "tui/views/view_util.h"
 
 enum { TRY_TOKENS = 64 };
 
@@ -159,44 +157,30 @@ int travel_token(const struct tokenizer *tokenizer, const struct travel_from *f,
 
 /* --- settings --- */
 
-struct changes {
-	char *out;
-	size_t cap, used;
-	bool any;
-};
-
-static void add(struct changes *c, const char *name, const char *was, const char *is)
-{
-	int n = snprintf(
-		c->out + c->used, c->cap - c->used, "%s%s %s to %s", c->any ? ", " : "", name, was, is);
-
-	c->any = true;
-	if (n > 0)
-		c->used = c->used + (size_t)n < c->cap ? c->used + (size_t)n : c->cap - 1;
-}
-
-static void differs(struct changes *c, const struct setting *s, const void *was, const void *is)
+static void differs(
+	struct view_text *changes, const struct setting *s, const void *was, const void *is)
 {
 	char a[32], b[32];
 
+	if (setting_same(s, was, is))
+		return;
 	setting_text(s, was, a, sizeof a);
 	setting_text(s, is, b, sizeof b);
-	if (!setting_same(s, was, is))
-		add(c, s->name, a, b);
+	view_add(changes, "%s%s %s to %s", *changes->text ? ", " : "", s->name, a, b);
 }
 
 bool travel_changed(const struct tl_request *r, int32_t open, const struct answer_settings *s,
 	int32_t ctx, char *out, size_t cap)
 {
-	struct changes c = { .out = out, .cap = cap };
+	struct view_text changes = { "" };
 	const struct ev_request q = timeline_params(r);
 	struct answer_settings was = { .params = sample_params_of(&q) }, is = { .params = s->params };
 	int64_t limit = s->max_tokens ? open + (int64_t)s->max_tokens : ctx;
 
-	*out = '\0';
 	was.max_tokens = (int32_t)(r->n_prompt + r->params.max_tokens - open);
 	is.max_tokens = (int32_t)((limit > ctx ? ctx : limit) - open);
 	for (int i = 0; i <= ANSWER_AT_max_tokens; i++)
-		differs(&c, &answer_settings[i], &was, &is);
-	return c.any;
+		differs(&changes, &answer_settings[i], &was, &is);
+	snprintf(out, cap, "%s", changes.text);
+	return *changes.text;
 }

@@ -5,7 +5,6 @@
 
 #include "engine/text/tokenizer.h"
 #include "tui/app/commands.h"
-#include "fold/timeline.h"
 
 struct travel_from {
 	const struct timeline *t;

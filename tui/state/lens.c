@@ -103,11 +103,6 @@ static int is_recorded(struct lens *l, const char *path, char sha256[SHA256_HEX]
 	return !strcmp(sha256, l->sha256);
 }
 
-static const char *or_none(const char *path)
-{
-	return path ? path : "(not named in the log)";
-}
-
 /* Requires the file with the log's SHA-256: an equal name proves nothing. */
 static int check_file(struct lens *l, struct err *e)
 {
@@ -138,8 +133,8 @@ static int check_file(struct lens *l, struct err *e)
 	return err_set(e, ERR_IO,
 		"a look needs the model of this recording, and there is none to be read at %s; name it "
 		"with cutaway replay --model FILE%s%.12s%s",
-		or_none(l->model), l->sha256 ? " (SHA-256 " : "", l->sha256 ? l->sha256 : "",
-		l->sha256 ? "\xe2\x80\xa6)" : "");
+		l->model ? l->model : "(not named in the log)", l->sha256 ? " (SHA-256 " : "",
+		l->sha256 ? l->sha256 : "", l->sha256 ? "\xe2\x80\xa6)" : "");
 }
 
 static int open_model(struct lens *l, struct err *e)

@@ -7,10 +7,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/text.h"
 
 enum { CANVAS_MAX = 2000 };
 
@@ -102,11 +98,6 @@ static void put_cell(struct pen *p, int x, int y, const char *text, int width, u
 	snprintf(row[x].text, sizeof row[x].text, "%s", text);
 }
 
-static bool row_inside(const struct pen *p, int y)
-{
-	return y >= 0 && y < p->r.h;
-}
-
 /* A grapheme, or a stand-in like "^N": one cell for each of its characters, so that all of them get
  * a position. */
 static void put_run(struct pen *p, int x, int y, const struct glyph_run *g, int width)
@@ -158,15 +149,13 @@ static int text_columns(const struct canvas *c, const char *text, size_t size)
 	return columns;
 }
 
-static int draw_text(struct pen *p, int x, int y, int end, const char *text, size_t size);
-
 /* Draws from x on, up to column `end` (exclusive), both of the pen. */
 static int draw_text(struct pen *p, int x, int y, int end, const char *text, size_t size)
 {
 	size_t used;
 	int at = x;
 
-	if (!row_inside(p, y))
+	if (y < 0 || y >= p->r.h)
 		return 0;
 	end = end < p->r.w ? end : p->r.w;
 	while (size > 0 && at < end) {
@@ -247,8 +236,11 @@ int pen_clip(struct pen *p, int x, int y, int w, const char *text, long size)
 
 void pen_hline(struct pen *p, int x, int y, int w)
 {
+	struct pen in = *p;
+
+	in.ink = INK_RULE;
 	for (int i = 0; i < w; i++)
-		pen_text(p, x + i, y, glyph(p->c, GLYPH_HRULE), -1);
+		pen_text(&in, x + i, y, glyph(p->c, GLYPH_HRULE), -1);
 }
 
 /* Rounds a part to n steps; anything above 0 is at least one step, so that it is visible. */
@@ -302,9 +294,7 @@ void pen_head(struct pen *p, const char *title, const char *figure)
 		draw_text(&in, right, 0, p->r.w, figure, n);
 		right--;
 	}
-	in.ink = INK_RULE;
-	if (right - used > 0)
-		pen_hline(&in, used, 0, right - used);
+	pen_hline(&in, used, 0, right - used);
 }
 
 void pen_fill(struct pen *p, struct rect r)

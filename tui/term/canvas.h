@@ -9,8 +9,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
+#include "base/text.h"
 
 /* Semantic colours: the theme (theme.h) maps each to truecolor, 256, 16 or mono, dark or light. A
  * colour has the same meaning everywhere. */
@@ -85,6 +88,7 @@ int pen_clip(struct pen *p, int x, int y, int w, const char *text, long size);
 /* Over at most `rows` lines, cut between words; the last ends in … if text is left. Returns the
  * lines used. */
 int pen_wrap(struct pen *p, int x, int y, int w, int rows, const char *text);
+/* A thin rule, in INK_RULE. */
 void pen_hline(struct pen *p, int x, int y, int w);
 /* A vertical bar one cell wide and one cell high, part in eighths. */
 void pen_spark(struct pen *p, int x, int y, double part);

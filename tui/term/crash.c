@@ -1,9 +1,7 @@
-/* See crash.h. */
-#include "tui/term/crash.h"
+/* What happens to the terminal when the process crashes, or stops. See term_impl.h. */
+#include <pthread.h>
 
-#include <signal.h>
-#include <string.h>
-#include <unistd.h>
+#include "tui/term/term_impl.h"
 
 static struct {
 	char text[256];
@@ -15,13 +13,13 @@ static struct {
 
 static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
 
-static struct sigaction before[sizeof signals / sizeof *signals];
+static struct sigaction usual[sizeof signals / sizeof *signals];
 
 /* Restores the earlier handlers: main's reports SIGBUS. */
 static void give_back(void)
 {
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-		sigaction(signals[i], &before[i], NULL);
+		sigaction(signals[i], &usual[i], NULL);
 }
 
 static void on_crash(int number)
@@ -64,7 +62,7 @@ void crash_arm(void)
 	crash.armed = 1;
 	sigaltstack(&alternative, NULL);
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-		sigaction(signals[i], &action, &before[i]);
+		sigaction(signals[i], &action, &usual[i]);
 }
 
 void crash_disarm(void)
@@ -72,4 +70,41 @@ void crash_disarm(void)
 	if (crash.armed)
 		give_back();
 	crash.armed = 0;
+}
+
+/* --- Ctrl-Z --- */
+
+enum { AWAY_MS = 50 };
+
+static bool asked_to_end(void)
+{
+	static const int ends[] = { SIGTERM, SIGHUP, SIGINT, SIGQUIT };
+	sigset_t waiting;
+
+	sigpending(&waiting); /* all of these are blocked: the loop reads them */
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		if (sigismember(&waiting, ends[i]))
+			return true;
+	return false;
+}
+
+bool away_until_ours(void)
+{
+	sigset_t stop, before;
+
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTSTP);
+	kill(0, SIGTSTP); /* all of the group, as the terminal itself would: `make chat` stops, too */
+	pthread_sigmask(SIG_UNBLOCK, &stop, &before); /* here it stops, and here it goes on */
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	for (;;) {
+		pid_t front = tcgetpgrp(STDIN_FILENO);
+
+		if (front < 0 || front == getpgrp())
+			return true;
+		if (asked_to_end())
+			return false;
+		kill(0, SIGTTOU);
+		poll(NULL, 0, AWAY_MS); /* an orphaned process group does not stop */
+	}
 }

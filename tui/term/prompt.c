@@ -4,15 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <readline/history.h>
 #include <readline/readline.h>
-
-#include "base/text.h"
 
 enum { HISTORY_LINES = 2000, MATCHES_MAX = 256, LINES_WAITING = 64 };
 

@@ -9,10 +9,6 @@
 #ifndef CUTAWAY_TUI_PROMPT_H
 #define CUTAWAY_TUI_PROMPT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "base/err.h"
 #include "tui/term/canvas.h"
 
 struct prompt_options {

@@ -1,10 +1,7 @@
 /* See svg.h. Two passes over the rows: shapes (grounds, bars, lines), then text over them. */
 #include "tui/term/svg.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/text.h"
+#include <utf8proc.h>
 
 /* The font's size is such that a character of DejaVu Sans Mono is exactly a cell wide: some
  * programs ignore textLength. */
@@ -41,15 +38,9 @@ static bool same_paint(const struct paint *a, const struct paint *b)
 /* Of the first character. */
 static int code_of(const char *utf8)
 {
-	const unsigned char *s = (const unsigned char *)utf8;
+	utf8proc_int32_t code;
 
-	if (s[0] < 0x80)
-		return s[0];
-	if (s[0] < 0xe0)
-		return (s[0] & 0x1f) << 6 | (s[1] & 0x3f);
-	if (s[0] < 0xf0)
-		return (s[0] & 0x0f) << 12 | (s[1] & 0x3f) << 6 | (s[2] & 0x3f);
-	return (s[0] & 0x07) << 18 | (s[1] & 0x3f) << 12 | (s[2] & 0x3f) << 6 | (s[3] & 0x3f);
+	return utf8proc_iterate((const utf8proc_uint8_t *)utf8, -1, &code) > 0 ? code : 0;
 }
 
 /* ---- characters that are shapes ---- */

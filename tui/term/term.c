@@ -12,19 +12,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <termios.h>
-#include <unistd.h>
 #include <wchar.h>
 
-#include "tui/term/away.h"
-#include "tui/term/crash.h"
 #include "tui/term/term_impl.h"
 
 enum { GIVE_UP_MS = 500, WIDEST = 2000, HIGHEST = 1000 };

@@ -8,11 +8,6 @@
 #ifndef CUTAWAY_TUI_TERM_H
 #define CUTAWAY_TUI_TERM_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "base/err.h"
-#include "tui/term/canvas.h"
 #include "tui/term/keys.h"
 #include "tui/term/theme.h"
 

@@ -2,11 +2,13 @@
 #ifndef CUTAWAY_TUI_TERM_IMPL_H
 #define CUTAWAY_TUI_TERM_IMPL_H
 
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <termios.h>
+#include <unistd.h>
 
 #include "tui/term/charset.h"
-#include "tui/term/crash.h"
 #include "tui/term/term.h"
 
 /* Last: names such as `lines` are macros from here on. */
@@ -70,5 +72,23 @@ attr_t term_attr(struct terminal *t, const struct cell *c, short *pair);
 
 /* Sends a sequence that ncurses has no name for, after what ncurses wrote so far. */
 void term_send(struct terminal *t, const char *text);
+
+/* Ctrl-Z: the process stops and gives the terminal back. */
+
+/* Stops the process. Returns true when it is continued in the foreground; false when it is
+ * continued in the background to end: after `kill %1` of a shell it must not stop again before it
+ * has read that signal. */
+bool away_until_ours(void);
+
+/* Restores the terminal when the program crashes: SIGSEGV, SIGABRT and the like.
+ *
+ * Everything the handler touches is prepared before it is installed and is safe in a signal
+ * handler: write(), tcsetattr(), constant memory. The signal then has its normal effect. Thread:
+ * the UI's; the handler may run on any. */
+
+void crash_begin(int out, const struct termios *found); /* found: the modes to restore */
+void crash_add(const char *text); /* bytes to write; what no longer fits is left out */
+void crash_arm(void);
+void crash_disarm(void);
 
 #endif

@@ -1,7 +1,5 @@
 /* The keys of the terminal: see term.h. ncurses knows which bytes a key sends, charset.c which are
  * a character. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "tui/term/term_impl.h"
 

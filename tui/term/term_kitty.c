@@ -1,8 +1,6 @@
 /* Keys of the form CSI number ; modifiers letter, as kitty's protocol sends them where a terminal
  * offers it (https://sw.kovidgoyal.net/kitty/keyboard-protocol): Esc is a sequence of its own
  * there, and Enter with Shift differs from Enter. See term_impl.h. */
-#include <stdlib.h>
-#include <string.h>
 
 #include <utf8proc.h>
 

@@ -1,7 +1,6 @@
 /* Hyperlinks: see term_impl.h. ncurses has none, so the cells of a link are sent once more, with
  * ncurses' own words for their attributes, and the cursor is put back where ncurses left it. What
  * is overwritten later loses its link, as it should. */
-#include <string.h>
 
 #include "tui/term/term_impl.h"
 

@@ -2,8 +2,6 @@
  * brackets put them around it. Those that do not (the Linux console, screen, vt100) send it like
  * keys, so there a line end between characters that came at once is part of the text: no line of it
  * is sent, and none is a command. */
-#include <stdlib.h>
-#include <string.h>
 
 #include <nettle/base64.h>
 

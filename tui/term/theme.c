@@ -3,10 +3,6 @@
  * distinct. */
 #include "tui/term/theme.h"
 
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { OWN = -1 };
 
 struct ink_colour {

@@ -6,8 +6,6 @@
 #ifndef CUTAWAY_TUI_THEME_H
 #define CUTAWAY_TUI_THEME_H
 
-#include <stdbool.h>
-
 #include "tui/term/canvas.h"
 
 enum theme_depth { THEME_MONO, THEME_16, THEME_256, THEME_TRUE };

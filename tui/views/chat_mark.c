@@ -1,19 +1,14 @@
-/* See chat_mark.h. md4c hands out its texts as pointers into the source, which is how a byte's
+/* See chat_turn.h. md4c hands out its texts as pointers into the source, which is how a byte's
  * token is found again; what it makes itself (a line's end) belongs to nobody. */
-#include "tui/views/chat_mark.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tui/views/chat_turn.h"
 
 #include <md4c.h>
 
 #include "base/array.h"
-#include "base/text.h"
 
 enum { DEPTH = 16, COLUMNS = 32, INDENT = 2, BULLETS = -1 };
 
-struct cell { /* of a table: bytes of the text, which wait there to be put in place */
+struct mark_cell { /* of a table: bytes of the text, which wait there to be put in place */
 	size_t from, to;
 };
 
@@ -33,7 +28,7 @@ struct marking {
 	int n_lists, n_quotes;
 	char bullet[16]; /* of the item that begins with the next text */
 	bool in_code, gap /* an empty line before the next text */, failed;
-	struct cell *cell; /* of the table that is read, by rows */
+	struct mark_cell *cell; /* of the table that is read, by rows */
 	int n_cells, cap_cells, columns, width;
 	size_t table; /* where the texts of its cells begin */
 };
@@ -101,7 +96,7 @@ static void put_piece(struct marking *m, const char *text, size_t n)
 
 /* ---- tables ---- */
 
-static int cell_width(const struct marking *m, const struct cell *c)
+static int cell_width(const struct marking *m, const struct mark_cell *c)
 {
 	return text_width(m->out.text + c->from, c->to - c->from, false);
 }
@@ -133,11 +128,11 @@ static void put_rule(struct marking *m, const int width[COLUMNS])
 	put(m, "\n", 1, 0);
 }
 
-static void put_row(struct marking *m, const struct wrap *from, const struct cell *row,
+static void put_row(struct marking *m, const struct wrap *from, const struct mark_cell *row,
 	const int width[COLUMNS], bool aligned)
 {
 	for (int x = 0; x < m->columns; x++) {
-		const struct cell *c = &row[x];
+		const struct mark_cell *c = &row[x];
 		const int w = text_width(from->text + c->from, c->to - c->from, false);
 
 		if (x)
@@ -184,7 +179,7 @@ static void begin_table(struct marking *m, const MD_BLOCK_TABLE_DETAIL *d)
 static void begin_cell(struct marking *m)
 {
 	if (ARRAY_ROOM(m->cell, m->cap_cells, m->n_cells + 1))
-		m->cell[m->n_cells++] = (struct cell){ m->out.size, m->out.size };
+		m->cell[m->n_cells++] = (struct mark_cell){ m->out.size, m->out.size };
 	else
 		m->failed = true;
 }

@@ -1,17 +1,8 @@
 /* See chat_turn.h. */
 #include "tui/views/chat_turn.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/text.h"
 #include "base/with_files.h"
-#include "tui/views/chat_mark.h"
-#include "tui/views/chat_thought.h"
 #include "tui/views/search_tree.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LEADING_MAX = 8000 };
 
@@ -53,7 +44,7 @@ static bool begins_alike(const struct tl_request *a, const struct tl_request *b)
 }
 
 /* Of two such turns with the same prompt, one is a retry of the other. */
-bool turn_begins_anew(const struct timeline *t, const struct tl_request *r)
+static bool begins_anew(const struct timeline *t, const struct tl_request *r)
 {
 	const struct tl_request *before = previous(t, r);
 
@@ -72,16 +63,16 @@ static int32_t answer_begin(const struct timeline *t, const struct tl_request *r
 	return r->n_prompt;
 }
 
-static void end_words(struct turn *n, const struct tl_request *r)
+static struct view_text end_words(const struct turn *n, const struct tl_request *r)
 {
 	const char *why = r->finish_why ? r->finish_why : "";
-	const char *words = "";
-	char limit[VIEW_NUM + 32], count[VIEW_NUM];
+	const char *words;
 
-	view_count(count, r->n_prompt + r->n_tokens - answer_begin(n->t, r));
-	snprintf(limit, sizeof limit, "stopped at its limit of %s tokens", count);
 	switch (r->finish.reason) {
-	case EV_FINISH_length: words = limit; break;
+	case EV_FINISH_length:
+		return view_form("stopped at its limit of %s tokens%s%s",
+			view_count(r->n_prompt + r->n_tokens - answer_begin(n->t, r)).text, *why ? ": " : "",
+			why);
 	case EV_FINISH_stop: words = "stop string"; break;
 	case EV_FINISH_context: words = "the context is full"; break;
 	case EV_FINISH_cancelled:
@@ -90,27 +81,27 @@ static void end_words(struct turn *n, const struct tl_request *r)
 	case EV_FINISH_refused: words = "refused"; break;
 	case EV_FINISH_lost: words = "lost"; break;
 	case EV_FINISH_failed: words = "failed"; break;
+	default: return (struct view_text){ "" };
 	}
-	snprintf(
-		n->after, sizeof n->after, "%s%s%s", words, *words && *why ? ": " : "", *words ? why : "");
+	return view_form("%s%s%s", words, *why ? ": " : "", why);
 }
 
 /* Notes a repetition loop, common in greedy answers of small models, and what helps. */
-static void loop_words(struct turn *n, const struct tl_request *r)
+static struct view_text loop_words(
+	const struct turn *n, const struct tl_request *r, struct view_text state)
 {
 	const char *helps =
 		r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 draws others";
-	const size_t used = strlen(n->after);
 
-	if (r->period && used) /* brief, so that what helps is seen at 80 columns */
-		snprintf(n->after + used, sizeof n->after - used, " · in a loop: %s", helps);
-	else if (r->period)
-		snprintf(n->after, sizeof n->after, "in a loop of %d token%s: %s%s", r->period,
-			r->period == 1 ? "" : "s",
-			r->finished ? ""
-			: n->paused ? "F5 goes on, Ctrl-C ends, "
-						: "Ctrl-C stops it, ",
-			helps);
+	if (!r->period)
+		return state;
+	if (state.text[0]) /* brief, so that what helps is seen at 80 columns */
+		return view_form("%.120s · in a loop: %s", state.text, helps);
+	return view_form("in a loop of %d token%s: %s%s", r->period, plural(r->period),
+		r->finished ? ""
+		: n->paused ? "F5 goes on, Ctrl-C ends, "
+					: "Ctrl-C stops it, ",
+		helps);
 }
 
 static bool has_free_slot(const struct timeline *t)
@@ -122,30 +113,26 @@ static bool has_free_slot(const struct timeline *t)
 	return running < t->session.slots;
 }
 
-static void state_words(struct turn *n, const struct tl_request *r)
+static struct view_text state_words(const struct turn *n, const struct tl_request *r)
 {
-	char done[VIEW_NUM], of[VIEW_NUM];
-
 	if (r->finished)
-		end_words(n, r);
-	else if (n->t->attached.on && !r->n_tokens)
-		snprintf(n->after, sizeof n->after,
+		return end_words(n, r);
+	if (n->t->attached.on && !r->n_tokens)
+		return view_form(
 			r->state == TL_RUNNING ? "the server reads the prompt" : "waiting for the server");
-	else if (n->t->attached.on)
-		; /* it has begun, whether the server said so or not */
-	else if (n->paused && r->state != TL_PREEMPTED && !r->n_tokens)
-		snprintf(n->after, sizeof n->after, "paused: F5 goes on");
-	else if (r->state == TL_WAITING)
-		snprintf(n->after, sizeof n->after, "waiting for %s",
-			has_free_slot(n->t) ? "the next step" : "a slot");
-	else if (r->state == TL_PREEMPTED)
-		snprintf(n->after, sizeof n->after,
-			"its pages went to another request; it will be computed again");
-	else if (!r->n_tokens)
-		snprintf(n->after, sizeof n->after, "reading the prompt: %s of %s tokens",
-			view_count(done, r->computed < r->n_prompt ? r->computed : r->n_prompt),
-			view_count(of, r->n_prompt));
-	loop_words(n, r);
+	if (n->t->attached.on) /* it has begun, whether the server said so or not */
+		return n->after;
+	if (n->paused && r->state != TL_PREEMPTED && !r->n_tokens)
+		return view_form("paused: F5 goes on");
+	if (r->state == TL_WAITING)
+		return view_form("waiting for %s", has_free_slot(n->t) ? "the next step" : "a slot");
+	if (r->state == TL_PREEMPTED)
+		return view_form("its pages went to another request; it will be computed again");
+	if (!r->n_tokens)
+		return view_form("reading the prompt: %s of %s tokens",
+			view_count(r->computed < r->n_prompt ? r->computed : r->n_prompt).text,
+			view_count(r->n_prompt).text);
+	return n->after;
 }
 
 /* Number of consecutive forks, or choices, of the same question from r on. */
@@ -165,23 +152,20 @@ static int n_abandoned(const struct timeline *t, const struct tl_request *r)
 static void side_words(struct turn *n, const struct timeline *t, const struct tl_request *r)
 {
 	int abandoned = r->kind == EV_REQUEST_KIND_fork && !n->same_question ? n_abandoned(t, r) : 0;
-	char hit[VIEW_NUM], asked[VIEW_NUM];
 
 	if (timeline_within_answer(t, r)) {
-		snprintf(n->abandoned, sizeof n->abandoned, "goes its own way from position %d of %s",
-			r->origin.pos, view_label(r->origin.request).text);
+		n->abandoned = view_form("goes its own way from position %d of %s", r->origin.pos,
+			view_label(r->origin.request).text);
 		return;
 	}
 	if (r->trimmed_tokens > 0)
-		snprintf(n->trimmed, sizeof n->trimmed,
-			"the context was full: %d turn%s (%d tokens) left out", r->trimmed_turns,
-			r->trimmed_turns == 1 ? "" : "s", r->trimmed_tokens);
+		n->trimmed = view_form("the context was full: %d turn%s (%d tokens) left out",
+			r->trimmed_turns, plural(r->trimmed_turns), r->trimmed_tokens);
 	if (abandoned && r->looked_up)
-		snprintf(n->abandoned, sizeof n->abandoned,
-			"%d futures of one prompt; %s of its %s tokens were cached", abandoned,
-			view_count(hit, r->lookup.hit), view_count(asked, r->lookup.asked));
+		n->abandoned = view_form("%d futures of one prompt; %s of its %s tokens were cached",
+			abandoned, view_count(r->lookup.hit).text, view_count(r->lookup.asked).text);
 	else if (abandoned)
-		snprintf(n->abandoned, sizeof n->abandoned, "%d futures of one prompt", abandoned);
+		n->abandoned = view_form("%d futures of one prompt", abandoned);
 }
 
 static bool is_choice(const struct timeline *t, const struct tl_request *r)
@@ -215,10 +199,10 @@ static void files_words(struct turn *n, const char *text)
 	size_t used = 0, size;
 
 	for (; (size = with_files_next(text, &f)); text += size)
-		if (used < sizeof n->files)
-			used += (size_t)snprintf(n->files + used, sizeof n->files - used, "%s%.*s, %d line%s",
-				used ? " · " : "after ", f.name_size < 60 ? (int)f.name_size : 60, f.name, f.lines,
-				f.lines == 1 ? "" : "s");
+		if (used < sizeof n->files.text)
+			used += (size_t)snprintf(n->files.text + used, sizeof n->files.text - used,
+				"%s%.*s, %d line%s", used ? " · " : "after ",
+				f.name_size < 60 ? (int)f.name_size : 60, f.name, f.lines, plural(f.lines));
 }
 
 /* Where the question stands in the prompt its tokens are known. False: it does not stand there to
@@ -262,7 +246,7 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 	const struct turn_look *look)
 {
 	*n = (struct turn){ .t = t, .r = r, .same_question = same_question(t, r) };
-	n->rule = turn_begins_anew(t, r) ? turn_anew : NULL;
+	n->rule = begins_anew(t, r) ? turn_anew : NULL;
 	n->is_choice = is_choice(t, r);
 	n->paused = look->paused;
 	side_words(n, t, r);
@@ -276,23 +260,23 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 	}
 	add_answer(n, t, r);
 	if (!look->thoughts)
-		thought_fold(&n->answer, t, r, answer_begin(t, r), n->thought, sizeof n->thought);
+		thought_fold(&n->answer, t, r, answer_begin(t, r), &n->thought);
 	if (!look->marks && !r->grammar) /* what is bound to a form is in that form */
 		mark_down(&n->answer, look->width, look->ascii);
 	if (look->token >= 0 && !shows(&n->answer, look->token)) {
 		wrap_free(&n->answer);
-		n->thought[0] = '\0';
+		n->thought.text[0] = '\0';
 		add_answer(n, t, r);
 	}
 	wrap_lines(&n->asked, look->width, look->ascii);
 	wrap_lines(&n->answer, look->width, look->ascii);
 	/* a running answer has a line for its cursor from the start */
 	if (!n->answer.n_lines && r->state == TL_RUNNING && r->n_tokens)
-		snprintf(n->after, sizeof n->after, " ");
-	state_words(n, r);
-	n->n_lines = 2 * (n->rule != NULL) + !n->same_question + (n->trimmed[0] != 0) +
-				 (n->abandoned[0] != 0) + (n->files[0] != 0) + (n->thought[0] != 0) +
-				 n->asked.n_lines + n->answer.n_lines + (n->after[0] != 0);
+		n->after = view_form(" ");
+	n->after = loop_words(n, r, state_words(n, r));
+	n->n_lines = 2 * (n->rule != NULL) + !n->same_question + !!*n->trimmed.text +
+				 !!*n->abandoned.text + !!*n->files.text + !!*n->thought.text + n->asked.n_lines +
+				 n->answer.n_lines + !!*n->after.text;
 }
 
 const struct tl_search *turn_searching(const struct timeline *t)
@@ -320,29 +304,25 @@ void turn_of_waiting(struct turn *n, const struct timeline *t, const struct view
 	if (w->text[i][size])
 		wrap_add_text(&n->asked, "…", strlen("…"));
 	wrap_lines(&n->asked, width, ascii);
-	if (i + 1 < w->n)
-		n->after[0] = '\0';
-	else if (w->n == 1)
-		snprintf(n->after, sizeof n->after, "%s · Esc takes it back", w->why);
-	else
-		snprintf(
-			n->after, sizeof n->after, "%d turns %s · Esc takes the newest back", w->n, w->why);
+	if (i + 1 == w->n)
+		n->after = w->n == 1 ? view_form("%s · Esc takes it back", w->why)
+							 : view_form("%d turns %s · Esc takes the newest back", w->n, w->why);
 	if (i > 0 && i + TURNS_WAITING == w->n)
-		snprintf(n->trimmed, sizeof n->trimmed, "… %d more before", i);
-	n->n_lines = !n->same_question + (n->trimmed[0] != 0) + n->asked.n_lines + (n->after[0] != 0);
+		n->trimmed = view_form("… %d more before", i);
+	n->n_lines = !n->same_question + !!*n->trimmed.text + n->asked.n_lines + !!*n->after.text;
 }
 
 void turn_of_words(struct turn *n, const struct timeline *t, const char *words)
 {
 	*n = (struct turn){ .t = t, .r = &turn_nobody, .same_question = true, .waits = true };
-	snprintf(n->after, sizeof n->after, "%s", words);
+	n->after = view_form("%s", words);
 	n->n_lines = 1;
 }
 
 void turn_of_search(
 	struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii)
 {
-	char text[LEADING_MAX], answers[VIEW_NUM], wait[32] = "";
+	char text[LEADING_MAX];
 	bool leads;
 
 	*n = (struct turn){ .t = t, .r = &turn_nobody };
@@ -353,14 +333,14 @@ void turn_of_search(
 		wrap_add_text(&n->answer, text, strlen(text));
 	wrap_lines(&n->asked, width, ascii);
 	wrap_lines(&n->answer, width, ascii);
-	if (s->over)
-		snprintf(n->after, sizeof n->after, "no answer: %.80s", s->why ? s->why : "stopped");
-	else if (search_waiting(s))
-		snprintf(wait, sizeof wait, ", %d wait for a score", search_waiting(s));
-	if (!s->over)
-		snprintf(n->after, sizeof n->after, "%.40s: %d run%s, %s answer%s by now%s (/view search)",
-			s->method ? s->method : "", search_running(s), wait, view_count(answers, s->n_answers),
-			s->n_answers == 1 ? "" : "s", leads ? "; the best begins so" : "");
+	n->after =
+		s->over ? view_form("no answer: %.80s", s->why ? s->why : "stopped")
+				: view_form("%.40s: %d run%s, %s answer%s by now%s (/view search)",
+					  s->method ? s->method : "", search_running(s),
+					  search_waiting(s) ? view_form(", %d wait for a score", search_waiting(s)).text
+										: "",
+					  view_count(s->n_answers).text, plural(s->n_answers),
+					  leads ? "; the best begins so" : "");
 	n->n_lines = 1 + n->asked.n_lines + n->answer.n_lines + 1;
 }
 
@@ -387,8 +367,8 @@ int32_t turn_cursor_line(const struct turn *n, const struct view_state *s)
 	line = n->r->id == s->request ? wrap_find(&n->answer, (int32_t)s->token)
 								  : wrap_find_given(&n->answer, (int32_t)n->marked->pos);
 	if (line < 0) /* the end-of-turn token shows nothing: stay at the end */
-		return n->after[0] != 0;
-	return n->answer.n_lines - 1 - line + (n->after[0] != 0);
+		return !!*n->after.text;
+	return n->answer.n_lines - 1 - line + !!*n->after.text;
 }
 
 void turn_mark(struct turn *n, const struct timeline *t, const struct view_state *s)
@@ -399,4 +379,40 @@ void turn_mark(struct turn *n, const struct timeline *t, const struct view_state
 	if (k && (r == n->r || (timeline_within_answer(t, n->r) && k->pos < n->r->origin.pos &&
 							   timeline_branch_token(t, n->r->origin, (int32_t)k->pos) == k)))
 		n->marked = k;
+}
+
+/* --- turns that the context has no room for --- */
+
+/* Whether a request is of the same turn as the one before it: another answer, or a part of one. */
+static bool goes_on(
+	const struct timeline *t, const struct tl_request *before, const struct tl_request *r)
+{
+	return timeline_within_answer(t, r) ||
+		   (before && before->n_prompt == r->n_prompt &&
+			   (!r->n_prompt ||
+				   !memcmp(before->prompt, r->prompt, (size_t)r->n_prompt * sizeof *r->prompt)));
+}
+
+struct chat_left chat_left(const struct timeline *t, const bool *shown)
+{
+	int32_t *turn = calloc((size_t)t->n_requests + 1, sizeof *turn), n = 0, first = 0;
+	struct chat_left left = { 0, 0 };
+	const struct tl_request *before = NULL;
+
+	for (int32_t i = 0; turn && shown && i < t->n_requests; i++) {
+		const struct tl_request *r = &t->request[i];
+
+		if (!shown[i] || r->kind == EV_REQUEST_KIND_served || goes_on(t, before, r))
+			continue;
+		if (begins_anew(t, r))
+			n = first = 0;
+		first += r->trimmed_turns;
+		first = first < n ? first : n;
+		turn[n++] = i;
+		before = r;
+	}
+	if (first)
+		left = (struct chat_left){ turn[0], turn[first] };
+	free(turn);
+	return left;
 }

@@ -3,8 +3,81 @@
 #ifndef CUTAWAY_TUI_CHAT_TURN_H
 #define CUTAWAY_TUI_CHAT_TURN_H
 
-#include "tui/views/chat_wrap.h"
-#include "tui/views/view.h"
+#include "tui/views/view_util.h"
+
+/* A part of a conversation as lines: bytes of tokens joined, then wrapped at words. */
+struct wrap_line {
+	/* bytes of the text; blanks and the line break at the end belong to the line */
+	size_t from, to;
+	int indent; /* columns before it: of a line that goes on, those of the text in the one before */
+};
+
+struct wrap {
+	char *text;
+	/* [size] token of a byte: its index; below WRAP_GIVEN the position, counted down, of a token
+	 * from a fork's prompt; NULL: the text has no tokens. */
+	int32_t *owner;
+	uint8_t *style; /* [size] MARK_x, or NULL */
+	size_t size, cap;
+	struct wrap_line *line;
+	int32_t n_lines, cap_lines;
+	bool failed; /* memory ran out: the text is incomplete */
+};
+
+void wrap_free(struct wrap *w);
+void wrap_add_text(struct wrap *w, const char *text, size_t size);
+/* With a style, and owner[size]; NULL: they are nobody's. All of a wrap is added so, or none. */
+void wrap_add_styled(
+	struct wrap *w, const char *text, size_t size, const int32_t *owner, uint8_t style);
+/* Bytes of another one, with their owners and styles. */
+void wrap_add_piece(struct wrap *w, const struct wrap *from, size_t begin, size_t end);
+enum { WRAP_NOBODY = -1, WRAP_GIVEN = -2 };
+
+/* The part of an answer that a fork has in its prompt: positions from `open` on. */
+void wrap_add_given(
+	struct wrap *w, const struct timeline *t, const struct tl_request *r, int32_t open);
+/* The tokens of an answer, without the end-of-turn token. While the answer runs, an incomplete last
+ * character is left out. */
+void wrap_add_tokens(struct wrap *w, const struct timeline *t, const struct tl_request *r);
+
+/* Fills line[]. At least one line if there is text. width at least 1. */
+void wrap_lines(struct wrap *w, int width, bool ascii);
+/* Line that shows the first byte of a token, or -1. */
+int32_t wrap_find(const struct wrap *w, int32_t token);
+
+/* Line that shows the first byte of a prompt token at a position, or -1. */
+int32_t wrap_find_given(const struct wrap *w, int32_t pos);
+
+/* An answer's Markdown as it is meant: md4c reads it, and what it finds becomes a text with styles,
+ * in which every byte still knows its token; marks (#, **, `) are left out. */
+
+/* Styles of a byte, in w->style. */
+enum {
+	MARK_BOLD = 1,
+	MARK_CODE = 2,  /* of a span or a block */
+	MARK_BLOCK = 4, /* its line is code */
+	MARK_DIM = 8,   /* bullets and rules, which are ours */
+};
+
+/* Replaces text and owners, and makes w->style. A table is aligned if it fits the width. If memory
+ * runs out, or nothing but marks is there, w is as it was. */
+void mark_down(struct wrap *w, int width, bool ascii);
+
+/* The thought of an answer, which the chat folds. */
+
+/* Takes the thought out of an answer, whose tokens begin at position `open`, if it has one, and
+ * says in words how long it is: in tokens, and in time where that is known. */
+void thought_fold(struct wrap *answer, const struct timeline *t, const struct tl_request *r,
+	int32_t open, struct view_text *words);
+
+/* Which turns the context has no room for any more. */
+
+/* Requests from … end - 1 of the timeline, as far as they are shown (view_shown), are of turns of
+ * this conversation that its newest prompt left out. */
+struct chat_left {
+	int32_t from, end;
+};
+struct chat_left chat_left(const struct timeline *t, const bool *shown);
 
 enum { TURN_LABEL_W = 4, TURNS_WAITING = 3 /* shown, the newest */ };
 
@@ -16,10 +89,10 @@ struct turn {
 	struct view_state *state;      /* where a click on a token goes */
 	const struct tl_token *marked; /* under the cursor, or NULL */
 	struct wrap asked, answer;
-	char trimmed[96], files[128], abandoned[128], after[200];
-	char thought[128]; /* in its place */
-	size_t n_who;      /* bytes of `asked` that say which client asks, with its colon */
-	int32_t n_lines;   /* including the blank line before it */
+	struct view_text trimmed, files, abandoned, after;
+	struct view_text thought; /* in its place */
+	size_t n_who;             /* bytes of `asked` that say which client asks, with its colon */
+	int32_t n_lines;          /* including the blank line before it */
 	bool same_question, waits, paused, plain /* no tint */;
 	bool left;        /* out of the context */
 	const char *rule; /* words of a line across the window above it, or NULL */
@@ -52,8 +125,7 @@ const struct tl_search *turn_searching(const struct timeline *t);
 /* A turn that a search answers: shows the leading branch so far. */
 void turn_of_search(
 	struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii);
-/* Whether it is a turn that begins a new conversation. */
-bool turn_begins_anew(const struct timeline *t, const struct tl_request *r);
+
 /* Shows only so many lines of the answer, its newest, unless the cursor is in it. */
 void turn_shorten(struct turn *n, int32_t lines);
 void turn_free(struct turn *n);

@@ -2,8 +2,6 @@
 #include "tui/views/search_tree.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/search/search.h"
 
@@ -287,16 +285,8 @@ void search_rows_free(struct search_rows *g)
 static size_t add_text(
 	const struct timeline *t, const int32_t *id, int32_t n, char *out, size_t cap, size_t used)
 {
-	for (int32_t i = 0; i < n; i++) {
-		int32_t size;
-		const char *bytes = timeline_token_bytes(t, id[i], &size);
-
-		if (id[i] >= 0 && id[i] < t->n_vocab && t->vocab[id[i]].special)
-			continue;
-		for (int32_t k = 0; k < size && used + 1 < cap; k++)
-			out[used++] = bytes[k] == '\n' ? ' ' : bytes[k];
-	}
-	out[used] = '\0';
+	for (int32_t i = 0; i < n; i++)
+		used = view_add_token(t, id[i], out, cap, used);
 	return used;
 }
 

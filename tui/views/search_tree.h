@@ -3,7 +3,7 @@
 #ifndef CUTAWAY_TUI_SEARCH_TREE_H
 #define CUTAWAY_TUI_SEARCH_TREE_H
 
-#include "fold/timeline.h"
+#include "tui/views/view_util.h"
 
 enum search_sort { SEARCH_OF_SAMPLES, SEARCH_OF_BEAMS, SEARCH_OF_TREE };
 enum { SEARCH_DEEPEST = 24 };
@@ -60,5 +60,14 @@ size_t search_member_text(
 	const struct timeline *t, const struct tl_member *m, int32_t from, char *out, size_t cap);
 size_t search_whole_text(const struct timeline *t, const struct tl_search *s,
 	const struct tl_node *k, char *out, size_t cap);
+
+/* What the files of the view "search" share: the text below its tree. */
+enum { SEARCH_JUDGE_MAX = 72, SEARCH_WHY_H = 6 };
+
+/* What scores the answers, in at most `most` bytes. Returns out. */
+const char *view_search_judge(char out[SEARCH_JUDGE_MAX], const struct tl_search *s, size_t most);
+/* Explains the rank of a row, and shows its text: SEARCH_WHY_H lines from y on. */
+void view_search_why(struct pen *p, int y, const struct timeline *t, const struct tl_search *s,
+	const struct search_row *r);
 
 #endif

@@ -2,8 +2,6 @@
 #include "tui/views/table.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "tui/views/view_util.h"
 
@@ -70,6 +68,13 @@ void table_heads(const struct table *t)
 	for (int i = 0; i < t->n; i++)
 		if (t->column[i].head)
 			put(t, i, INK_DIM, false, t->column[i].head);
+}
+
+void table_bar(const struct table *t, int column, enum ink ink, double part)
+{
+	struct pen p = table_cell(t, column);
+
+	view_bar(&p, 0, 0, p.r.w, ink, part);
 }
 
 int table_first(int64_t *first, int n, int fit)

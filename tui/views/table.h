@@ -34,6 +34,8 @@ struct pen table_cell(const struct table *t, int column);
 void table_put(const struct table *t, int column, enum ink ink, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 void table_heads(const struct table *t); /* dim */
+/* A bar over the cell. */
+void table_bar(const struct table *t, int column, enum ink ink, double part);
 
 /* A list of n rows of which `fit` are shown: keeps *first within it and returns it. */
 int table_first(int64_t *first, int n, int fit);

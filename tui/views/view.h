@@ -6,9 +6,6 @@
 #ifndef CUTAWAY_TUI_VIEW_H
 #define CUTAWAY_TUI_VIEW_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "fold/timeline.h"
 #include "tui/term/canvas.h"
 #include "tui/term/keys.h"
@@ -48,7 +45,7 @@ struct view_state {
 	int32_t page;                 /* page under the cursor in the pages view, or -1 */
 	int32_t layer;                /* attention: layer, or -1 for the mean */
 	int32_t head;                 /* attention: head, or -1 for the mean */
-	int32_t scroll[LAYOUT_VIEWS]; /* by view index */
+	int64_t scroll[LAYOUT_VIEWS]; /* by view index */
 	/* by view index; a view's own meaning. VIEW_KEEP_CURSOR of the chat: it scrolls to `token` */
 	int64_t cursor[LAYOUT_VIEWS];
 	/* chat: Markdown as it was written; no tint; where tokens begin and end */

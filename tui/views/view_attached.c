@@ -1,26 +1,16 @@
-/* See view_attached.h. What is not told is "unknown". */
-#include "tui/views/view_attached.h"
-
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+/* See view_util.h. What is not told is "unknown". */
 
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { NAME_W = 15, SLOT_BAR_X = 40 };
 
 /* Views of what a request or a poll tells, and those of no engine. */
 static bool is_reported(int view)
 {
-	static const int reported[] = { VIEW_CHAT, VIEW_NEXT, VIEW_PAGES, VIEW_BATCH, VIEW_WATCH,
-		VIEW_TREE, VIEW_LESSON };
+	const uint64_t reported = 1 << VIEW_CHAT | 1 << VIEW_NEXT | 1 << VIEW_PAGES | 1 << VIEW_BATCH |
+							  1 << VIEW_WATCH | 1 << VIEW_TREE | 1 << VIEW_LESSON;
 
-	for (size_t i = 0; i < sizeof reported / sizeof *reported; i++)
-		if (view == reported[i])
-			return true;
-	return false;
+	return reported >> view & 1;
 }
 
 uint64_t view_unreported(const struct timeline *t)
@@ -35,66 +25,56 @@ uint64_t view_unreported(const struct timeline *t)
 
 void view_draw(int view, struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	char words[96];
-
 	if (!t->attached.on || is_reported(view)) {
 		views[view]->draw(p, t, s);
 		return;
 	}
 	pen_head(p, views[view]->name, NULL);
-	snprintf(words, sizeof words, "unknown: %.40s does not tell", t->attached.server);
-	view_nothing(p, words);
+	view_nothing(p, view_form("unknown: %.40s does not tell", t->attached.server).text);
 }
 
-static const char *count_or(char *buf, int64_t n)
+static struct view_text count_or(int64_t n)
 {
-	return n == EV_NULL_I ? "unknown" : view_count(buf, n);
+	return n == EV_NULL_I ? view_form("unknown") : view_count(n);
 }
 
 /* ---- slots ---- */
 
-static int put_slot(struct pen *p, int y, const struct tl_server_slot *s)
+static void put_slot(struct pen *p, int y, const struct tl_server_slot *s)
 {
-	char tokens[VIEW_NUM], ctx[VIEW_NUM], made[VIEW_NUM];
 	int x = view_put(p, 0, y, INK_DIM, "%2" PRId64 " ", s->slot);
 
 	x += view_put(p, x, y, s->busy ? INK_BRIGHT : INK_DIM, s->busy ? "busy " : "idle ");
-	if (s->tokens == EV_NULL_I)
-		return view_put(p, x, y, INK_DIM, "nothing yet");
-	x += view_put(
-		p, x, y, INK_TEXT, "%s of %s tokens", view_count(tokens, s->tokens), count_or(ctx, s->ctx));
-	if (s->busy && s->generated != EV_NULL_I)
-		x += view_put(p, x, y, INK_DIM, ", %s made", view_count(made, s->generated));
-	x = x + 2 < SLOT_BAR_X ? SLOT_BAR_X : x + 2;
-	if (s->ctx > 0 && p->r.w - x >= 8) {
-		struct pen in = *p;
-
-		in.ink = s->busy ? INK_ACCEPTED : INK_DIM;
-		view_bar(&in, x, y, p->r.w - x, (double)s->tokens / (double)s->ctx);
+	if (s->tokens == EV_NULL_I) {
+		view_put(p, x, y, INK_DIM, "nothing yet");
+		return;
 	}
-	return x;
+	x += view_put(
+		p, x, y, INK_TEXT, "%s of %s tokens", view_count(s->tokens).text, count_or(s->ctx).text);
+	if (s->busy && s->generated != EV_NULL_I)
+		x += view_put(p, x, y, INK_DIM, ", %s made", view_count(s->generated).text);
+	x = x + 2 < SLOT_BAR_X ? SLOT_BAR_X : x + 2;
+	if (s->ctx > 0 && p->r.w - x >= 8)
+		view_bar(p, x, y, p->r.w - x, s->busy ? INK_ACCEPTED : INK_DIM,
+			(double)s->tokens / (double)s->ctx);
 }
 
-static void head_of(char *out, size_t cap, const struct tl_attached *a)
+static struct view_text head_of(const struct tl_attached *a)
 {
-	char run[VIEW_NUM], of[VIEW_NUM], wait[VIEW_NUM];
+	const bool slots = a->slots != EV_NULL_I;
 
 	if (a->running == EV_NULL_I && a->waiting == EV_NULL_I)
-		snprintf(out, cap, "%.40s · queue unknown", a->server);
-	else
-		snprintf(out, cap, "%.40s · %s run%s%s · %s wait", a->server, count_or(run, a->running),
-			a->slots == EV_NULL_I ? "" : " of ",
-			a->slots == EV_NULL_I ? "" : view_count(of, a->slots), count_or(wait, a->waiting));
+		return view_form("%.40s · queue unknown", a->server);
+	return view_form("%.40s · %s run%s%s · %s wait", a->server, count_or(a->running).text,
+		slots ? " of " : "", slots ? view_count(a->slots).text : "", count_or(a->waiting).text);
 }
 
 int view_attached_slots(struct pen *p, const struct timeline *t)
 {
 	const struct tl_attached *a = &t->attached;
 	int y = 1, most = p->r.h / 2 > 2 ? p->r.h / 2 : p->r.h - 1;
-	char figure[160];
 
-	head_of(figure, sizeof figure, a);
-	pen_head(p, view_batch.name, figure);
+	pen_head(p, view_batch.name, head_of(a).text);
 	if (a->error)
 		view_put(p, 0, y++, INK_REJECTED, "no answer: %s", a->error);
 	if (!a->n_slots)
@@ -117,31 +97,30 @@ static void put_row(struct pen *p, int *y, const char *what, const char *value)
 }
 
 /* "1,024 of 4,096", as far as both are told. */
-static const char *part_of(char *buf, size_t cap, int64_t n, int64_t all, const char *unit)
+static struct view_text part_of(int64_t n, int64_t all, const char *unit)
 {
-	char a[VIEW_NUM], b[VIEW_NUM];
-
-	if (n == EV_NULL_I && all == EV_NULL_I)
-		return "unknown";
-	snprintf(buf, cap, "%s of %s %s", count_or(a, n), count_or(b, all), unit);
-	return buf;
+	return n == EV_NULL_I && all == EV_NULL_I
+			   ? view_form("unknown")
+			   : view_form("%s of %s %s", count_or(n).text, count_or(all).text, unit);
 }
 
 static void put_used(struct pen *p, int *y, const struct tl_attached *a)
 {
-	char value[VIEW_NUM];
-	struct pen in = *p;
-
-	put_row(p, y, "used", isnan(a->kv_used) ? "unknown" : view_percent(value, a->kv_used));
-	in.ink = INK_ACCEPTED;
+	put_row(p, y, "used", isnan(a->kv_used) ? "unknown" : view_percent(a->kv_used).text);
 	if (!isnan(a->kv_used) && p->r.w > NAME_W + 16)
-		view_bar(&in, NAME_W + 8, *y - 1, p->r.w - NAME_W - 8, a->kv_used);
+		view_bar(p, NAME_W + 8, *y - 1, p->r.w - NAME_W - 8, INK_ACCEPTED, a->kv_used);
+}
+
+static struct view_text since_start(int64_t n)
+{
+	return n == EV_NULL_I ? view_form("unknown")
+						  : view_form("%s tokens since its start", view_count(n).text);
 }
 
 void view_attached_cache(struct pen *p, const struct timeline *t)
 {
 	const struct tl_attached *a = &t->attached;
-	char words[3 * VIEW_NUM], n[VIEW_NUM], m[VIEW_NUM];
+
 	int64_t tokens = a->kv_tokens, room = EV_NULL_I;
 	int y = 1;
 
@@ -156,20 +135,11 @@ void view_attached_cache(struct pen *p, const struct timeline *t)
 		room = a->pages * a->page_size;
 	view_head(p, view_pages.name, "%.40s · which page is whose: unknown", a->server);
 	put_used(p, &y, a);
-	put_row(p, &y, "tokens in it", part_of(words, sizeof words, tokens, room, "tokens"));
-	snprintf(
-		words, sizeof words, "%s of %s tokens", count_or(n, a->pages), count_or(m, a->page_size));
-	put_row(p, &y, "pages", a->pages == EV_NULL_I ? "unknown" : words);
-	put_row(p, &y, "prefix cache", part_of(words, sizeof words, a->hit, a->asked, "tokens found"));
-	put_row(p, &y, "prompts",
-		a->prompt_tokens == EV_NULL_I ? "unknown"
-									  : (snprintf(words, sizeof words, "%s tokens since its start",
-											 view_count(n, a->prompt_tokens)),
-											words));
-	put_row(p, &y, "generated",
-		a->generated == EV_NULL_I ? "unknown"
-								  : (snprintf(words, sizeof words, "%s tokens since its start",
-										 view_count(n, a->generated)),
-										words));
-	put_row(p, &y, "preemptions", count_or(n, a->preempted));
+	put_row(p, &y, "tokens in it", part_of(tokens, room, "tokens").text);
+	put_row(p, &y, "pages",
+		a->pages == EV_NULL_I ? "unknown" : part_of(a->pages, a->page_size, "tokens").text);
+	put_row(p, &y, "prefix cache", part_of(a->hit, a->asked, "tokens found").text);
+	put_row(p, &y, "prompts", since_start(a->prompt_tokens).text);
+	put_row(p, &y, "generated", since_start(a->generated).text);
+	put_row(p, &y, "preemptions", count_or(a->preempted).text);
 }

@@ -2,17 +2,52 @@
  *
  * Shares are means over all heads (of one layer, or of all), or those of one chosen head, which the
  * engine observes from the step after it was chosen on. They are normalised, because packing moves
- * their sum slightly off 1. Colours are those of the pages view (view_heat.h). Thread: the UI's. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+ * their sum slightly off 1. Colours are those of the pages view (view_heat). Thread: the UI's. */
 
-#include "base/text.h"
-#include "tui/views/view_heat.h"
-#include "tui/views/view_scale.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
+
+/* Pages over columns: several columns a page while there is room, else several pages a column. */
+struct scale {
+	int32_t n, per_column; /* pages */
+	int w, x_page;         /* columns in all, and of a page */
+};
+
+static struct scale scale_make(int32_t n, int w, int page_w)
+{
+	struct scale c = { .n = n, .per_column = 1, .x_page = page_w };
+
+	if (w < 1)
+		return (struct scale){ 0 };
+	while (c.x_page > 1 && (int64_t)c.x_page * n > w)
+		c.x_page--;
+	c.per_column = (int32_t)(((int64_t)n + w - 1) / w);
+	c.w = c.per_column > 1 ? (int)(((int64_t)n + c.per_column - 1) / c.per_column) : c.x_page * n;
+	return c;
+}
+
+static double column_share(const struct scale *c, const float *page, int x)
+{
+	int32_t from = c->per_column > 1 ? x * c->per_column : x / c->x_page;
+	double sum = 0;
+
+	for (int32_t i = from; i < from + c->per_column && i < c->n; i++)
+		sum += (double)page[i];
+	return sum;
+}
+
+static int column_of_page(const struct scale *c, int32_t page)
+{
+	return c->per_column > 1 ? page / c->per_column : page * c->x_page;
+}
+
+static double highest(const struct scale *c, const float *page)
+{
+	double most = 0;
+
+	for (int x = 0; x < c->w; x++)
+		most = fmax(most, column_share(c, page, x));
+	return most;
+}
 
 enum { RECENT_TOKENS = 64, PAGE_W = 3, ZOOM_PAGE_W = 6, BARS_MAX = 6 };
 #define MOST 0.9 /* of the attention is in the "top pages" */
@@ -142,31 +177,27 @@ static double near_zero(const struct tl_attention *a, int32_t layer)
 
 /* The request, layer and head, and the share of the top pages: the longest form that fits w
  * columns; the request is always named. */
-static void figure_of(const struct look *k, int w, char *out, size_t cap)
+static struct view_text figure_of(const struct look *k, int w)
 {
 	double share;
-	int32_t top = top_pages(k, &share);
-	const char *s = top == 1 ? "" : "s", *of = k->n == 1 ? "" : "s";
-	char where[64], part[VIEW_NUM];
+	const int32_t top = top_pages(k, &share);
+	const struct view_text part = view_percent(share),
+						   where = k->head >= 0 ? view_form("layer %d head %d", k->layer, k->head)
+								   : k->layer >= 0 ? view_form("layer %d", k->layer)
+												   : view_form("all layers");
+	const struct view_text forms[] = {
+		view_form("%s · %s in %d of %d page%s", where.text, part.text, top, k->n, plural(k->n)),
+		view_form("%s · %s in %d page%s", where.text, part.text, top, plural(top)),
+		view_form("%s · %s in %d/%d", where.text, part.text, top, k->n),
+		view_form("%s · %s", where.text, part.text),
+	};
+	int i = 0;
 
-	if (k->head >= 0)
-		snprintf(where, sizeof where, "layer %d head %d", k->layer, k->head);
-	else if (k->layer >= 0)
-		snprintf(where, sizeof where, "layer %d", k->layer);
-	else
-		snprintf(where, sizeof where, "all layers");
-	view_percent(part, share);
-	if (!has_attention(k->a, k->layer)) {
-		snprintf(out, cap, "%s %s no attention", where, k->layer < 0 ? "have" : "has");
-		return;
-	}
-	snprintf(out, cap, "%s · %s in %d of %d page%s", where, part, top, k->n, of);
-	if (text_width(out, strlen(out), false) > w)
-		snprintf(out, cap, "%s · %s in %d page%s", where, part, top, s);
-	if (text_width(out, strlen(out), false) > w)
-		snprintf(out, cap, "%s · %s in %d/%d", where, part, top, k->n);
-	if (text_width(out, strlen(out), false) > w)
-		snprintf(out, cap, "%s · %s", where, part);
+	if (!has_attention(k->a, k->layer))
+		return view_form("%s %s no attention", where.text, k->layer < 0 ? "have" : "has");
+	while (i < 3 && text_width(forms[i].text, strlen(forms[i].text), false) > w)
+		i++;
+	return forms[i];
 }
 
 /* Bars h rows high, the highest share fills them; the colour says how much a share is. */
@@ -176,11 +207,8 @@ static void draw_bars(struct pen *p, int x0, int y, int h, const struct scale *c
 
 	for (int x = 0; x < c->w; x++) {
 		double share = column_share(c, page, x), part = most > 0 ? share / most * h : 0;
-		struct pen in = *p;
-
-		in.ink = (uint8_t)view_heat_ink(share);
 		for (int row = 0; row < h && (row == 0 || part > row); row++)
-			pen_spark(&in, x0 + x, y + h - 1 - row, part - row);
+			view_spark(p, x0 + x, y + h - 1 - row, view_heat_ink(share), part - row);
 	}
 }
 
@@ -200,14 +228,13 @@ static void draw_marks(struct pen *p, int x0, int y, const struct scale *c, cons
 
 static int share_item(struct pen *p, int x, int y, const char *label, double share)
 {
-	char part[VIEW_NUM];
+	const struct view_text part = view_percent(share);
 	int from = x;
 
-	view_percent(part, share);
-	if (x + (int)snprintf(NULL, 0, "%s %5s", label, part) > p->r.w)
+	if (x + (int)snprintf(NULL, 0, "%s %5s", label, part.text) > p->r.w)
 		return 0;
 	x += view_put(p, x, y, INK_DIM, "%s ", label);
-	x += view_put(p, x, y, INK_TEXT, "%5s", part);
+	x += view_put(p, x, y, INK_TEXT, "%5s", part.text);
 	return x + 2 - from;
 }
 
@@ -215,14 +242,14 @@ static int share_item(struct pen *p, int x, int y, const char *label, double sha
 static void put_read(struct pen *p, int x, int y, const struct timeline *t)
 {
 	const struct tl_step *step = timeline_last_step(t);
-	char read[VIEW_NUM], whole[VIEW_NUM], line[2 * VIEW_NUM + 16];
+	struct view_text line;
 
 	if (!step || step->s.kv_bytes >= step->s.kv_whole_bytes)
 		return;
-	snprintf(line, sizeof line, "KV read %s of %s", view_bytes(read, (double)step->s.kv_bytes),
-		view_bytes(whole, (double)step->s.kv_whole_bytes));
-	if (x + text_width(line, strlen(line), false) <= p->r.w)
-		view_put(p, x, y, INK_TEXT, "%s", line);
+	line = view_form("KV read %s of %s", view_bytes((double)step->s.kv_bytes).text,
+		view_bytes((double)step->s.kv_whole_bytes).text);
+	if (x + text_width(line.text, strlen(line.text), false) <= p->r.w)
+		view_put(p, x, y, INK_TEXT, "%s", line.text);
 }
 
 /* Of the shares of n pages: that of the sink, or in a look at an encoder's input of the page that
@@ -243,15 +270,15 @@ static void ends_of(const struct look *k, const float *page, int32_t n, double *
 static void draw_shares(struct pen *p, int y, const struct timeline *t, const struct look *k)
 {
 	int32_t recent = k->n - k->input < k->recent ? k->n - k->input : k->recent;
-	char last[VIEW_NUM];
 	double share[2];
 	int x = p->r.w < 56 ? 0 : view_put(p, 0, y, INK_DIM, "share") + 2;
 
 	ends_of(k, k->page, k->n, &share[0], &share[1]);
-	snprintf(last, sizeof last, recent == 1 ? "last page" : "last %d pages", recent);
+
 	x += share_item(p, x, y, k->input ? "top input page" : "sink", share[0]);
 	if (recent > 0)
-		x += share_item(p, x, y, last, share[1]);
+		x += share_item(
+			p, x, y, recent == 1 ? "last page" : view_form("last %d pages", recent).text, share[1]);
 	x += share_item(p, x, y, "sparsity", near_zero(k->a, k->layer));
 	put_read(p, x, y, t);
 }
@@ -276,12 +303,11 @@ enum { MAP_X = 7, STATS_W = 32 };
 static void draw_stats(
 	struct pen *p, int y, const struct look *k, int32_t layer, const float *row, enum ink ink)
 {
-	char part[VIEW_NUM];
 	double v[3] = { 0, 0, near_zero(k->a, layer) };
 
 	ends_of(k, row, k->a->n_pages, &v[0], &v[1]);
 	for (int i = 0; i < 3; i++)
-		view_put_right(p, p->r.w - 22 + 11 * i, y, ink, "%s", view_percent(part, v[i]));
+		view_put_right(p, p->r.w - 22 + 11 * i, y, ink, "%s", view_percent(v[i]).text);
 }
 
 /* A cell's height and colour show the same value, so that the map can be read without colours. */
@@ -289,21 +315,17 @@ static void draw_layer(
 	struct pen *p, int y, const struct look *k, int32_t layer, const struct scale *c, float *row)
 {
 	bool chosen = layer == k->layer;
-	char name[VIEW_NUM];
 
 	for (int32_t i = 0; i < k->a->n_pages; i++)
 		row[i] = layer_share(k->a, layer, i);
 	normalise(row, k->a->n_pages);
 	view_put_right(p, MAP_X - 2, y, chosen ? INK_BRIGHT : INK_DIM, "%s",
-		layer < 0 ? "mean" : view_count(name, layer));
+		layer < 0 ? "mean" : view_count(layer).text);
 	if (chosen)
 		pen_restyle(p, (struct rect){ 0, y, MAP_X - 1, 1 }, ATTR_REVERSE);
 	for (int x = 0; x < c->w; x++) {
 		double share = column_share(c, row, x);
-		struct pen in = *p;
-
-		in.ink = (uint8_t)view_heat_ink(share);
-		pen_spark(&in, MAP_X + x, y, view_heat(share));
+		view_spark(p, MAP_X + x, y, view_heat_ink(share), view_heat(share));
 	}
 	draw_stats(p, y, k, layer, row, chosen ? INK_BRIGHT : INK_TEXT);
 }
@@ -353,27 +375,22 @@ static void draw_reads(struct pen *p, int y, const struct look *k, const struct 
 
 static void draw_note(struct pen *p, const struct timeline *t, const struct look *k)
 {
-	int y = p->r.h - 1;
-	struct pen in = *p;
-	char line[256], threshold[VIEW_NUM] = "the threshold";
+	const bool known = k->a->threshold > 0 && k->a->threshold <= 1;
 
-	if (k->a->threshold > 0 && k->a->threshold <= 1)
-		snprintf(threshold, sizeof threshold, "%g", k->a->threshold);
-	snprintf(line, sizeof line,
+	view_put(p, 0, p->r.h - 1, INK_DIM,
 		"row of position %lld, step %lld. attention sparsity: values below %s, of all heads. "
 		"%lld tokens a page",
-		(long long)k->a->pos, (long long)k->a->step, threshold, (long long)t->session.page_size);
-	in.ink = INK_DIM;
-	pen_clip(&in, 0, y, p->r.w, line, -1);
+		(long long)k->a->pos, (long long)k->a->step,
+		known ? view_form("%g", k->a->threshold).text : "the threshold",
+		(long long)t->session.page_size);
 }
 
 static void draw_zoomed(struct pen *p, const struct timeline *t, const struct look *k)
 {
 	struct scale c = scale_make(k->n, p->r.w - MAP_X - STATS_W, ZOOM_PAGE_W);
 	int bars = p->r.h >= 30 ? 5 : p->r.h >= 20 ? 3 : 1, y = 2;
-	char part[VIEW_NUM];
 
-	view_put_right(p, MAP_X - 2, y, INK_DIM, "%s", view_percent(part, highest(&c, k->page)));
+	view_put_right(p, MAP_X - 2, y, INK_DIM, "%s", view_percent(highest(&c, k->page)).text);
 	draw_bars(p, MAP_X, y, bars, &c, k->page);
 	y += bars;
 	draw_reads(p, y, k, &c);
@@ -386,7 +403,7 @@ static void attention_draw(struct pen *p, const struct timeline *t, struct view_
 {
 	struct look k;
 	const struct tl_request *r = view_computing(t, s);
-	char figure[128], waits[160];
+	struct view_text figure;
 
 	if (!look_take(&k, t, s)) {
 		pen_head(p, view_attention.name, view_no_attention(t) ? "none in this model" : NULL);
@@ -396,10 +413,11 @@ static void attention_draw(struct pen *p, const struct timeline *t, struct view_
 							: "nothing yet: seen when a request in focus computes a row");
 		return;
 	}
-	figure_of(&k, p->r.w - (int)sizeof "attention ", figure, sizeof figure);
+	figure = figure_of(&k, p->r.w - (int)sizeof "attention ");
 	if (k.head_missing)
-		snprintf(waits, sizeof waits, "head %d from the next step · %s", s->head, figure);
-	pen_head(p, view_attention.name, k.head_missing ? waits : figure);
+		view_head(p, view_attention.name, "head %d from the next step · %s", s->head, figure.text);
+	else
+		pen_head(p, view_attention.name, figure.text);
 	if (s->zoomed && p->r.h >= 12 && p->r.w >= MAP_X + STATS_W + 12)
 		draw_zoomed(p, t, &k);
 	else

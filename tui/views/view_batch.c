@@ -1,26 +1,22 @@
 /* The view "batch": one row a slot, one column a step, and the queue. The height of a column shows
  * how many rows the request had in the step, its colour the request. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "tui/views/view_attached.h"
-#include "tui/views/view_requests.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { MAX_SLOTS = 64, MAX_QUEUE = 64, LEAST_TABLE = 8 };
 
 struct slots {
 	int n, n_running;
-	int number[MAX_SLOTS];      /* slot number */
-	int64_t request[MAX_SLOTS]; /* the newest one in it, within the steps that are shown */
+	struct {
+		int number;
+		int64_t request; /* the newest one in it, within the steps that are shown */
+	} slot[MAX_SLOTS];   /* in the order of their numbers */
 };
 
 static int slot_row(const struct slots *s, int number)
 {
 	for (int i = 0; i < s->n; i++)
-		if (s->number[i] == number)
+		if (s->slot[i].number == number)
 			return i;
 	return -1;
 }
@@ -32,13 +28,11 @@ static void slot_add(struct slots *s, int number, int64_t request)
 	if (at < 0 && (number < 0 || s->n == MAX_SLOTS))
 		return;
 	if (at < 0) {
-		for (at = s->n++; at > 0 && s->number[at - 1] > number; at--) {
-			s->number[at] = s->number[at - 1];
-			s->request[at] = s->request[at - 1];
-		}
-		s->number[at] = number;
+		for (at = s->n++; at > 0 && s->slot[at - 1].number > number; at--)
+			s->slot[at] = s->slot[at - 1];
+		s->slot[at].number = number;
 	}
-	s->request[at] = request;
+	s->slot[at].request = request;
 }
 
 static int32_t first_step(const struct timeline *t, int columns)
@@ -77,11 +71,9 @@ static void fit_slots(const struct timeline *t, struct slots *s, int room)
 {
 	for (int pass = 0; pass < 2; pass++)
 		for (int i = s->n; i-- > 0 && s->n > room;) {
-			if (pass == 0 && slot_runs(t, s->request[i]))
+			if (pass == 0 && slot_runs(t, s->slot[i].request))
 				continue;
-			memmove(s->number + i, s->number + i + 1, (size_t)(s->n - i - 1) * sizeof *s->number);
-			memmove(
-				s->request + i, s->request + i + 1, (size_t)(s->n - i - 1) * sizeof *s->request);
+			memmove(s->slot + i, s->slot + i + 1, (size_t)(s->n - i - 1) * sizeof *s->slot);
 			s->n--;
 		}
 }
@@ -102,8 +94,6 @@ static double height(const struct tl_batch *m)
 static void draw_chart(struct pen *p, const struct timeline *t, const struct slots *s, int y0)
 {
 	int columns = p->r.w - view_requests_indent(t);
-	struct pen in = *p;
-
 	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
 		 i++, x++)
 		for (int32_t b = 0; b < t->step[i].n_batch; b++) {
@@ -112,16 +102,13 @@ static void draw_chart(struct pen *p, const struct timeline *t, const struct slo
 
 			if (row < 0)
 				continue;
-			in.ink = (uint8_t)view_ink(m->request);
-			pen_spark(&in, x, y0 + row, height(m));
+			view_spark(p, x, y0 + row, view_ink(m->request), height(m));
 		}
-	for (int row = 0; row < s->n; row++) {
-		bool runs = slot_runs(t, s->request[row]);
-
-		in.ink = runs ? (uint8_t)view_ink(s->request[row]) : INK_DIM;
-		in.attr = runs ? ATTR_BOLD : 0;
-		pen_printf(&in, 0, y0 + row, "%s", view_label(s->request[row]).text);
-	}
+	for (int row = 0; row < s->n; row++)
+		if (slot_runs(t, s->slot[row].request))
+			view_put_label(p, 0, y0 + row, s->slot[row].request);
+		else
+			view_put(p, 0, y0 + row, INK_DIM, "%s", view_label(s->slot[row].request).text);
 }
 
 static int draw_queue(struct pen *p, const struct timeline *t, int y)
@@ -146,30 +133,28 @@ static int draw_queue(struct pen *p, const struct timeline *t, int y)
 static void draw_line(struct pen *p, const struct timeline *t, const struct tl_request *r, int y)
 {
 	const struct tl_latencies l = timeline_latencies(t, r);
-	char speed[VIEW_NUM], wait[VIEW_NUM], buf[VIEW_NUM], itl[VIEW_NUM];
 
 	view_put_label(p, 0, y, r->id);
 	view_put(p, view_requests_indent(t), y, INK_DIM,
-		"%s · %d tokens · %s · queue time %s · ITL p99 %s", view_requests_state(t, r, buf),
-		r->n_tokens, view_tokens_s(speed, timeline_rate(t, r->id)), view_ns(wait, l.queue),
-		view_ns(itl, l.itl_p99));
+		"%s · %d tokens · %s · queue time %s · ITL p99 %s", view_requests_state(t, r).text,
+		r->n_tokens, view_tokens_s(timeline_rate(t, r->id)).text, view_ns(l.queue).text,
+		view_ns(l.itl_p99).text);
 }
 
 static void draw_head(struct pen *p, const struct timeline *t, const struct slots *s, int columns)
 {
 	const char *policy = timeline_setting(t, "policy");
-	char figure[128], fewer[32] = "", by[32] = "";
 	int steps = t->n_steps < columns ? t->n_steps : columns, shown = 0;
 
 	for (int i = 0; i < s->n; i++)
-		shown += slot_runs(t, s->request[i]);
-	if (shown < s->n_running)
-		snprintf(fewer, sizeof fewer, ", %d shown", shown);
-	if (policy)
-		snprintf(by, sizeof by, " · %s", policy);
-	snprintf(figure, sizeof figure, "%d of %" PRId64 " slots%s%s · last %d steps", s->n_running,
-		t->session.slots > 0 ? t->session.slots : s->n_running, fewer, by, steps > 0 ? steps : 0);
-	pen_head(p, "batch", t->n_requests ? figure : NULL);
+		shown += slot_runs(t, s->slot[i].request);
+	if (!t->n_requests)
+		pen_head(p, "batch", NULL);
+	else
+		view_head(p, "batch", "%d of %" PRId64 " slots%s%s%s · last %d steps", s->n_running,
+			t->session.slots > 0 ? t->session.slots : s->n_running,
+			shown < s->n_running ? view_form(", %d shown", shown).text : "", policy ? " · " : "",
+			policy ? policy : "", steps > 0 ? steps : 0);
 }
 
 /* Of another server: its slots in place of what each step had. */

@@ -1,19 +1,8 @@
 /* The view "chat": the conversation, its tokens tinted by how probable they were, in green where a
  * draft was right. Lines are made from the end backwards, so that a long conversation costs only
  * its visible part. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/text.h"
-#include "tui/views/chat_mark.h"
 #include "tui/views/chat_turn.h"
-#include "tui/views/chat_left.h"
-#include "tui/views/table.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum {
 	MAX_TURNS = 4096,
@@ -127,18 +116,18 @@ static void draw_label(struct pen *p, int y, const struct turn *n)
 static int draw_asked(struct pen *p, int y, const struct turn *n)
 {
 	y += !n->same_question;
-	if (n->trimmed[0])
-		view_put(p, TURN_LABEL_W, y++, INK_DIM, "%s", n->trimmed);
+	if (*n->trimmed.text)
+		view_put(p, TURN_LABEL_W, y++, INK_DIM, "%s", n->trimmed.text);
 	if (n->asked.n_lines && n->r->kind == EV_REQUEST_KIND_served)
 		view_put_label(p, 0, y, n->r->id);
 	else if (n->asked.n_lines)
 		view_put(p, 0, y, INK_DIM, "you");
 	for (int32_t i = 0; i < n->asked.n_lines; i++)
 		draw_line(p, y++, n, &n->asked, i);
-	if (n->files[0])
-		view_put(p, TURN_LABEL_W, y++, INK_DIM, "%s", n->files);
-	if (n->abandoned[0])
-		view_put(p, TURN_LABEL_W, y++, INK_DIM, "%s", n->abandoned);
+	if (*n->files.text)
+		view_put(p, TURN_LABEL_W, y++, INK_DIM, "%s", n->files.text);
+	if (*n->abandoned.text)
+		view_put(p, TURN_LABEL_W, y++, INK_DIM, "%s", n->abandoned.text);
 	return y;
 }
 
@@ -151,15 +140,14 @@ static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool 
 
 	y -= top;
 	if (n->rule) {
-		in.ink = INK_RULE;
 		pen_hline(&in, 0, ++y, p->r.w);
 		view_put(&in, TURN_LABEL_W, y++, INK_TEXT, " %s ", n->rule);
 	}
 	y = draw_asked(&in, y, n);
-	if ((n->answer.n_lines || n->after[0] || n->thought[0]) && !n->waits)
+	if ((n->answer.n_lines || *n->after.text || *n->thought.text) && !n->waits)
 		draw_label(&in, y, n);
-	if (n->thought[0])
-		view_put(&in, TURN_LABEL_W, y++, INK_DIM, "%s", n->thought);
+	if (*n->thought.text)
+		view_put(&in, TURN_LABEL_W, y++, INK_DIM, "%s", n->thought.text);
 	if (n->skip)
 		view_put(&in, 2, y, INK_DIM, "%s", glyph(p->c, GLYPH_ELLIPSIS));
 	for (int32_t i = n->skip; i < n->answer.n_lines; i++)
@@ -171,10 +159,7 @@ static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool 
 		block.attr = ATTR_REVERSE;
 		pen_text(&block, x < p->r.w ? x : p->r.w - 1, y - 1, " ", 1);
 	}
-	if (n->after[0]) {
-		in.ink = INK_DIM;
-		pen_clip(&in, TURN_LABEL_W, y, p->r.w - TURN_LABEL_W, n->after, -1);
-	}
+	view_clip(&in, TURN_LABEL_W, y, p->r.w - TURN_LABEL_W, INK_DIM, n->after.text);
 }
 
 struct page_room {
@@ -352,39 +337,36 @@ static int n_background(const struct timeline *t)
 }
 
 /* If not all fits, the constant parts are left out. */
-static void legend(
-	char *out, size_t cap, int others, int n_left, bool plain, const struct canvas *c, int w)
+static struct view_text legend(
+	const struct timeline *t, int n_left, bool plain, const struct canvas *c, int w)
 {
-	const char *tints = c->mono || plain ? "" : "tint = probability · ";
+	const int others = n_background(t);
 	const char *greens = plain     ? "/tint on shows each token's probability"
 						 : c->mono ? "underlined = drafted and accepted"
 								   : "green = drafted and accepted";
-	char more[72] = "";
+	const struct view_text brief = view_form("%s%s%s", greens,
+							   others ? view_form(" · %d in the background", others).text : "",
+							   n_left ? view_form(" · %d left: /tree", n_left).text : ""),
+						   whole = view_form(
+							   "%s%s", c->mono || plain ? "" : "tint = probability · ", brief.text);
 
-	if (others)
-		snprintf(more, sizeof more, " · %d in the background", others);
-	if (n_left)
-		snprintf(more + strlen(more), sizeof more - strlen(more), " · %d left: /tree", n_left);
-	others += n_left;
-	snprintf(out, cap, "%s%s%s", tints, greens, more);
-	if (others && text_width(out, strlen(out), false) > w)
-		snprintf(out, cap, "%s%s", greens, more);
+	return (others || n_left) && text_width(whole.text, strlen(whole.text), false) > w ? brief
+																					   : whole;
 }
 
-static void head_words(char *out, size_t cap, const struct timeline *t, const struct view_state *s,
-	const struct canvas *c, int w)
+static struct view_text head_words(
+	const struct timeline *t, const struct view_state *s, const struct canvas *c, int w)
 {
 	const struct tl_request *r = view_request(t, s);
 	int n_left;
 
 	free(view_shown(t, s, &n_left));
 	if (r && s->token >= 0 && s->token < r->n_tokens)
-		snprintf(out, cap, "cursor on token %" PRId64, r->token[s->token].pos);
-	else if (s->scroll[VIEW_CHAT] > 0)
-		snprintf(out, cap, "%d line%s below", s->scroll[VIEW_CHAT],
-			s->scroll[VIEW_CHAT] == 1 ? "" : "s");
-	else
-		legend(out, cap, n_background(t), n_left, s->plain, c, w);
+		return view_form("cursor on token %" PRId64, r->token[s->token].pos);
+	if (s->scroll[VIEW_CHAT] > 0)
+		return view_form(
+			"%d line%s below", (int)s->scroll[VIEW_CHAT], plural(s->scroll[VIEW_CHAT]));
+	return legend(t, n_left, s->plain, c, w);
 }
 
 static void draw_turns(struct pen *p, const struct timeline *t, struct view_state *s, int top)
@@ -437,7 +419,6 @@ static void draw_first(struct pen *p)
 
 static void draw_chat(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	char words[160];
 	bool reported = s->focused || s->token >= 0 || s->scroll[VIEW_CHAT] > 0;
 	bool head = p->r.h >= 9 || (p->r.h > 3 && reported), air = p->r.h >= 12;
 
@@ -452,15 +433,13 @@ static void draw_chat(struct pen *p, const struct timeline *t, struct view_state
 	} else {
 		draw_turns(p, t, s, head + (head && air)); /* first: it bounds the scroll */
 	}
-	if (head) {
-		head_words(words, sizeof words, t, s, p->c, p->r.w - 8);
-		pen_head(p, "chat", words);
-	}
+	if (head)
+		pen_head(p, "chat", head_words(t, s, p->c, p->r.w - 8).text);
 }
 
 static bool key_chat(int key, const struct timeline *t, struct view_state *s)
 {
-	int32_t *scroll = &s->scroll[VIEW_CHAT];
+	int64_t *scroll = &s->scroll[VIEW_CHAT];
 	int step = key == KEY_PAGE_UP || key == KEY_PAGE_DOWN ? PAGE_LINES : 1;
 
 	switch (key) {

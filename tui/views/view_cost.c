@@ -1,11 +1,7 @@
 /* What each token of an answer cost, with the KV cache and without it: rows, query-key pairs, time.
  * The newest answer of each kind; the one in focus stands for its kind. */
-#include <math.h>
-#include <stdio.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { CHART_MIN = 4, AXIS = 8, ROWS = 9, GROWTH = 22, LEAST_W = 36 };
 enum { AT_LABEL, AT_WITH, AT_WITHOUT, AT_GROWTH };
@@ -84,16 +80,12 @@ static void put_row(
 static void put_counts(
 	struct table *t, const char *label, int64_t with, int64_t without, const char *growth)
 {
-	char a[VIEW_NUM], b[VIEW_NUM];
-
-	put_row(t, label, view_count(a, with), view_count(b, without), growth);
+	put_row(t, label, view_count(with).text, view_count(without).text, growth);
 }
 
 static void put_times(struct table *t, double with, double without)
 {
-	char a[VIEW_NUM], b[VIEW_NUM];
-
-	put_row(t, "  time", view_ns(a, with), view_ns(b, without), "measured");
+	put_row(t, "  time", view_ns(with).text, view_ns(without).text, "measured");
 }
 
 /* v of a side that there is; of the other it is not known. */
@@ -161,7 +153,6 @@ static void chart(struct pen *p, int y, const struct side *a, const struct side 
 	struct rect r = { AXIS, y + 1, p->r.w - AXIS - 1, p->r.h - y - 2 };
 	int32_t n = 2;
 	double most = fmax(most_of(a), most_of(b));
-	char top[VIEW_NUM];
 
 	if (r.h < CHART_MIN || r.w < 20 || most <= 0)
 		return;
@@ -170,7 +161,7 @@ static void chart(struct pen *p, int y, const struct side *a, const struct side 
 	view_put(p, 0, y, INK_DIM, "time of each token after the first:  ");
 	view_put(p, 37, y, INK_TEXT, "\xe2\x80\xa2 with");
 	view_put(p, 45, y, INK_BRIGHT, "\xc3\x97 without");
-	view_put_right(p, AXIS - 1, r.y, INK_DIM, "%s", view_ns(top, most));
+	view_put_right(p, AXIS - 1, r.y, INK_DIM, "%s", view_ns(most).text);
 	view_put_right(p, AXIS - 1, r.y + r.h - 1, INK_DIM, "0");
 	view_put(p, r.x, r.y + r.h, INK_DIM, "2nd");
 	view_put_right(p, r.x + r.w, r.y + r.h, INK_DIM, "token %d", (int)n);
@@ -181,13 +172,13 @@ static void chart(struct pen *p, int y, const struct side *a, const struct side 
 static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	struct side with, without;
-	char figure[80] = "";
 
 	find(t, s, &with, &without);
 	if (with.r && without.r && with.ns > 0)
-		snprintf(figure, sizeof figure, "%s without cache, %s with it",
+		view_head(p, "cost of a token", "%s without cache, %s with it",
 			view_label(without.r->id).text, view_label(with.r->id).text);
-	pen_head(p, "cost of a token", figure);
+	else
+		pen_head(p, "cost of a token", NULL);
 	if (!with.r && !without.r) {
 		view_nothing(p, "no answer of two tokens: ask, then /kv-cache off, /new and ask again");
 		return;

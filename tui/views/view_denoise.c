@@ -1,11 +1,8 @@
 /* The denoising view: the answer of a diffusion model as text with its masks, and below it as steps
  * by positions: which step fixed which position, how surely. All of it is the request's canvas,
  * which the events denoise left. Thread: the UI's. */
-#include <stdio.h>
 
-#include "base/text.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LABEL = 10, HEAD = 3, FOOT = 2 };
 
@@ -137,53 +134,44 @@ static void put_cell(
 	struct pen *p, int y, const struct timeline *t, const struct tl_canvas *c, int32_t at)
 {
 	const struct tl_cell *cell = &c->cell[at];
-	char token[VIEW_TOKEN], how[48];
 
 	if (cell->id < 0) {
 		view_put(p, 0, y, INK_DIM, "position %d: a mask, and nothing proposed yet", c->from + at);
 		return;
 	}
-	snprintf(how, sizeof how, "was fixed in step %d", cell->nth);
 	view_put(p, 0, y, INK_TEXT, "position %d: %s %s, p %.3g, entropy of its row %.2f bits",
-		c->from + at, view_quote(token, t, cell->id), cell->nth ? how : "is proposed, still a mask",
+		c->from + at, view_quote(t, cell->id).text,
+		cell->nth ? view_form("was fixed in step %d", cell->nth).text : "is proposed, still a mask",
 		(double)cell->p, (double)cell->entropy);
 }
 
-static const char *why_these(char *buf, size_t cap, const struct tl_canvas *c)
+static struct view_text why_these(const struct tl_canvas *c)
 {
-	static const char *const words[] = { "the most probable", "those of least entropy" };
-
-	if (c->schedule == EV_SCHEDULE_threshold)
-		snprintf(buf, cap, "all with p > %g, or the best", (double)c->above);
-	else
-		snprintf(buf, cap, "%s", words[c->schedule == EV_SCHEDULE_entropy]);
-	return buf;
+	return c->schedule == EV_SCHEDULE_threshold
+			   ? view_form("all with p > %g, or the best", (double)c->above)
+		   : c->schedule == EV_SCHEDULE_entropy ? view_form("those of least entropy")
+												: view_form("the most probable");
 }
 
 /* What a step is worth, and what it costs, beside one token after another. */
 static void put_price(struct pen *p, const struct tl_canvas *c)
 {
 	const int32_t done = c->n - c->masked, all = c->from + c->n;
-	char rows[VIEW_NUM], other[VIEW_NUM], why[64];
 
 	view_put(p, 0, 1, INK_TEXT, "%d tokens in %d steps: %.2f a step (one after another: 1)", done,
 		c->nth, (double)done / c->nth);
 	view_put(p, 0, 2, INK_DIM, "%s rows computed (one after another: %s); each step fixes %s",
-		view_count(rows, (int64_t)c->nth * all), view_count(other, c->from + done),
-		why_these(why, sizeof why, c));
+		view_count((int64_t)c->nth * all).text, view_count(c->from + done).text, why_these(c).text);
 }
 
 static void put_head(struct pen *p, const struct tl_request *r)
 {
 	const struct tl_canvas *c = &r->canvas;
-	char of[VIEW_NUM] = "", block[VIEW_NUM] = "";
 
-	if (c->steps)
-		snprintf(of, sizeof of, " of %d", c->steps);
-	if (c->block && c->block < c->n)
-		snprintf(block, sizeof block, " \xc2\xb7 blocks of %d", c->block);
 	view_head(p, "denoising", "request %s, step %d%s \xc2\xb7 %d masks left%s",
-		view_label(r->id).text, c->nth, of, c->masked, block);
+		view_label(r->id).text, c->nth, c->steps ? view_form(" of %d", c->steps).text : "",
+		c->masked,
+		c->block && c->block < c->n ? view_form(" \xc2\xb7 blocks of %d", c->block).text : "");
 }
 
 static void denoise_draw(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -216,8 +204,6 @@ static bool denoise_key(int key, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
 	const struct tl_canvas *c = r && r->canvas.cell ? &r->canvas : NULL;
-	int64_t below = s->scroll[VIEW_DENOISE];
-
 	if (!c)
 		return false;
 	if (key == KEY_LEFT_ || key == KEY_RIGHT_) {
@@ -226,10 +212,7 @@ static bool denoise_key(int key, const struct timeline *t, struct view_state *s)
 		s->cursor[VIEW_DENOISE] = 1 + (at < 0 ? 0 : at < c->n ? at : c->n - 1);
 		return true;
 	}
-	if (!view_scroll(key, &below, 8, c->nth > 1 ? c->nth - 1 : 0))
-		return false;
-	s->scroll[VIEW_DENOISE] = (int32_t)below;
-	return true;
+	return view_scroll(key, &s->scroll[VIEW_DENOISE], 8, c->nth > 1 ? c->nth - 1 : 0);
 }
 
 static const struct hint hints[] = { { "\xe2\x86\x90\xe2\x86\x92", "position" },

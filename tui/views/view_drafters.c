@@ -3,14 +3,8 @@
  *
  * A line is a drafter, the highest predicted speed on top. Zoomed: also what a step of K rows
  * costs, and what auto chose. cursor[VIEW_DRAFTERS] is the first line shown. Thread: the UI's. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { NAME_W = 20, NAME_NARROW = 14, PLACE_W = 6, LEAST_W = 44, WIDE = 100 };
 
@@ -35,13 +29,13 @@ static int by_prediction(const void *a, const void *b)
 	return p != q ? (p < q) - (p > q) : strcmp(x->drafter, y->drafter);
 }
 
-static const char *two(char buf[VIEW_NUM], double v, const char *form)
+static struct view_text two(double v, const char *form)
 {
-	if (isnan(v))
-		snprintf(buf, VIEW_NUM, "–");
-	else
-		snprintf(buf, VIEW_NUM, form, v);
-	return buf;
+	struct view_text out = { "–" };
+
+	if (!isnan(v))
+		snprintf(out.text, sizeof out.text, form, v);
+	return out;
 }
 
 /* Columns end there; 0: there is no room. */
@@ -106,26 +100,26 @@ static void draw_drafter(struct pen *p, int y, const struct timeline *t, const s
 	double base = plain_of(t), each = s->steps > 0
 										  ? (double)(s->propose_ns + s->learn_ns) / (double)s->steps
 										  : (double)NAN;
-	char part[VIEW_NUM];
 
 	if (used)
 		view_put(p, 0, y, INK_ACCEPTED, "%s", glyph(p->c, GLYPH_ARROW));
 	p->ink = used ? INK_BRIGHT : INK_TEXT;
 	pen_clip(p, 2, y, c->name_w, plain ? "plain decoding" : s->drafter, -1);
-	view_put_right(p, c->tokens, y, INK_TEXT, "%s", two(part, s->tokens_ema, "%.2f"));
+	view_put_right(p, c->tokens, y, INK_TEXT, "%s", two(s->tokens_ema, "%.2f").text);
 	for (int i = 0; i < c->n_places; i++)
 		if (s->verified[i])
 			view_put_right(p, c->places + (i + 1) * PLACE_W - 1, y, INK_TEXT, "%s",
-				view_percent(part, s->accepted[i] <= s->verified[i]
-									   ? (double)s->accepted[i] / s->verified[i]
-									   : (double)NAN));
+				view_percent(s->accepted[i] <= s->verified[i]
+								 ? (double)s->accepted[i] / s->verified[i]
+								 : (double)NAN)
+					.text);
 	if (c->cost && !plain && !isnan(each))
-		view_put_right(p, c->cost, y, INK_TEXT, "%s", view_ns(part, each));
-	view_put_right(p, c->predicted, y, INK_BRIGHT, "%s", two(part, s->predicted, "%.0f"));
+		view_put_right(p, c->cost, y, INK_TEXT, "%s", view_ns(each).text);
+	view_put_right(p, c->predicted, y, INK_BRIGHT, "%s", two(s->predicted, "%.0f").text);
 	if (!plain && base > 0 && !isnan(s->predicted))
 		view_put_right(p, c->speed, y, s->predicted > base ? INK_ACCEPTED : INK_DIM, "%s",
-			two(part, s->predicted / base, "x%.2f"));
-	view_put_right(p, c->measured, y, INK_BRIGHT, "%s", two(part, s->measured, "%.0f"));
+			two(s->predicted / base, "x%.2f").text);
+	view_put_right(p, c->measured, y, INK_BRIGHT, "%s", two(s->measured, "%.0f").text);
 }
 
 /* Cost of a step of K rows at small depth. More rows cannot take less time, so a value above a
@@ -214,19 +208,16 @@ static void drafters_draw(struct pen *p, const struct timeline *t, struct view_s
 	const char *list = timeline_setting(t, "shadow");
 	bool on = list && strcmp(list, "off") != 0, zoomed = s->zoomed && p->r.h >= 12;
 	int rows = p->r.h - 2, below = zoomed ? 2 + (t->n_choices < 6 ? t->n_choices : 6) : 0;
-	char figure[128] = "", plain[VIEW_NUM];
 
-	if (t->n_shadows)
-		snprintf(figure, sizeof figure, "%.60s · plain %s tok/s", on ? list : "auto",
-			two(plain, plain_of(t), "%.0f"));
-	pen_head(p, view_drafters.name, figure);
 	if (!t->n_shadows) {
-		view_nothing(p,
+		view_empty(p, view_drafters.name,
 			on ? "nothing settled yet: guesses are compared with the text that comes"
 			   : "which drafter would be kept how often: `/shadow all` lets all guess beside the "
 				 "run");
 		return;
 	}
+	view_head(p, view_drafters.name, "%.60s · plain %s tok/s", on ? list : "auto",
+		two(plain_of(t), "%.0f").text);
 	rows = rows - below < n_rows(t) ? rows - below : n_rows(t);
 	draw_table(p, t, s, rows < 1 ? 1 : rows);
 	if (!zoomed)

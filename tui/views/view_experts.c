@@ -1,12 +1,8 @@
 /* The experts view: which experts of each layer ran, how evenly, and what their weights are beside
  * those of a dense model. All of it is the event experts of the newest watched row. Thread: the
  * UI's. */
-#include <math.h>
-#include <string.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { SUMS = 5, LAYER = 6, FIGURES = 27, GAP = 2, NEVER = 1, LOAD, LATELY };
 enum { AT_LAYER, AT_LAST, AT_ALL, AT_BITS, AT_BUSIEST, AT_UNUSED, N_COLUMNS };
@@ -40,14 +36,12 @@ static void put_cells(struct pen *p, int x, int y, const struct tl_watched *w, c
 	int which, int32_t each)
 {
 	const double even = (double)w->used / w->n;
-	struct pen in = *p;
-
 	for (int32_t i = 0; i < w->n; i += each, x++) {
 		const double share = cell_of(w, value, which, i, each);
 
-		in.ink = used_now(w, value, i, each) ? INK_BRIGHT : INK_BAR;
 		if (share > 0)
-			pen_spark(&in, x, y, fmin(fmax(share / (2 * even), 0.125), 1));
+			view_spark(p, x, y, used_now(w, value, i, each) ? INK_BRIGHT : INK_BAR,
+				fmin(fmax(share / (2 * even), 0.125), 1));
 		else
 			view_put(p, x, y, INK_DIM, "\xc2\xb7");
 	}
@@ -102,17 +96,15 @@ static void put_bytes(struct pen *p, const struct timeline *t, const struct tl_w
 {
 	const double token = (double)t->session.weight_bytes,
 				 dense = token - (double)w->read + (double)w->whole;
-	char read[VIEW_NUM], whole[VIEW_NUM], all[VIEW_NUM], as_large[VIEW_NUM];
 	int x = view_put(p, 0, 1, INK_DIM, "a token reads ");
 
-	x += view_put(p, x, 1, INK_BRIGHT, "%s", view_bytes(read, (double)w->read));
-	x += view_put(p, x, 1, INK_DIM, " of %s of experts", view_bytes(whole, (double)w->whole));
+	x += view_put(p, x, 1, INK_BRIGHT, "%s", view_bytes((double)w->read).text);
+	x += view_put(p, x, 1, INK_DIM, " of %s of experts", view_bytes((double)w->whole).text);
 	if (token <= 0 || dense < token)
 		return;
 	x += view_put(p, x, 1, INK_DIM, "; with the rest ");
-	view_put(p, x, 1, INK_BRIGHT, "%s", view_bytes(all, token));
-	x = view_put(
-		p, 0, 2, INK_DIM, "a dense model as large reads %s: ", view_bytes(as_large, dense));
+	view_put(p, x, 1, INK_BRIGHT, "%s", view_bytes(token).text);
+	x = view_put(p, 0, 2, INK_DIM, "a dense model as large reads %s: ", view_bytes(dense).text);
 	view_put(p, x, 2, INK_BRIGHT, "%.1f \xc3\x97 as much", dense / token);
 }
 
@@ -148,7 +140,6 @@ static void experts_draw(struct pen *p, const struct timeline *t, struct view_st
 	const int rows = p->r.h - SUMS, room = (p->r.w - LAYER - FIGURES - 2 * GAP) / 2;
 	struct column column[N_COLUMNS];
 	struct table table = TABLE(p, column, SUMS - 1);
-	char rows_text[VIEW_NUM];
 	int32_t each, first;
 
 	if (!w || w->step == EV_NULL_I || !w->value || w->n < 1 || room < 1) {
@@ -157,7 +148,7 @@ static void experts_draw(struct pen *p, const struct timeline *t, struct view_st
 	}
 	each = (w->n + room - 1) / room;
 	view_head(p, "experts", "request %s, position %lld \xc2\xb7 %s rows", view_label(r->id).text,
-		(long long)w->pos, view_count(rows_text, w->rows));
+		(long long)w->pos, view_count(w->rows).text);
 	put_bytes(p, t, w);
 	put_key(p, w, each);
 	columns_for(column, (w->n + each - 1) / each);

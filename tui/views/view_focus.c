@@ -1,8 +1,5 @@
 /* The focus of all views: requests, tokens, cursor movement, and which requests the chat shows. See
  * view_util.h. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tui/views/view_util.h"
 

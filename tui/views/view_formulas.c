@@ -4,13 +4,7 @@
  * Keys change batch, depth, drafts and machine; what is then shown was not run: it is a prediction,
  * in its own colour, and nothing measured stands beside it. cursor[VIEW_FORMULAS] has the knobs,
  * packed (struct knobs). Thread: the UI's. */
-#include "tui/views/view_formulas.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "tui/views/views.h"
+#include "tui/views/view_util.h"
 
 enum {
 	TOP = 2,
@@ -61,28 +55,22 @@ const char view_formula_letters[] =
 	"step · rows = B·(k + 1) · act: bytes of activations a row · a request has a prompt of p "
 	"tokens and an answer of T · X exchanges a step of n ranks";
 
-const char *view_formula_number(char *buf, enum formula_unit unit, double v)
+struct view_text view_formula_number(enum formula_unit unit, double v)
 {
-	char count[VIEW_NUM];
-
 	if (!isfinite(v) || v < 0 || v > 1e18)
-		return strcpy(buf, "–");
+		return view_form("–");
 	switch (unit) {
-	case FORMULA_HEAD: *buf = '\0'; break;
-	case FORMULA_BYTES: return view_bytes(buf, v);
-	case FORMULA_EXACT_BYTES: snprintf(buf, VIEW_NUM, "%s B", view_count(count, llround(v))); break;
-	case FORMULA_NS:
-		if (v >= 99950)
-			return view_ns(buf, v);
-		snprintf(buf, VIEW_NUM, "%.1f us", v / 1e3);
-		break;
-	case FORMULA_COUNT: return view_count(buf, llround(v));
-	case FORMULA_NUMBER: snprintf(buf, VIEW_NUM, "%.2f", v); break;
-	case FORMULA_INTENSITY: snprintf(buf, VIEW_NUM, v < 9.995 ? "%.3f" : "%.1f", v); break;
-	case FORMULA_TOKENS_S: return view_tokens_s(buf, v);
-	case FORMULA_OPS: snprintf(buf, VIEW_NUM, "%.4g Gop", v / 1e9); break;
+	case FORMULA_HEAD: break;
+	case FORMULA_BYTES: return view_bytes(v);
+	case FORMULA_EXACT_BYTES: return view_form("%s B", view_count(llround(v)).text);
+	case FORMULA_NS: return v >= 99950 ? view_ns(v) : view_form("%.1f us", v / 1e3);
+	case FORMULA_COUNT: return view_count(llround(v));
+	case FORMULA_NUMBER: return view_form("%.2f", v);
+	case FORMULA_INTENSITY: return view_form(v < 9.995 ? "%.3f" : "%.1f", v);
+	case FORMULA_TOKENS_S: return view_tokens_s(v);
+	case FORMULA_OPS: return view_form("%.4g Gop", v / 1e9);
 	}
-	return buf;
+	return (struct view_text){ "" };
 }
 
 /* ---- drawing ---- */
@@ -101,25 +89,21 @@ static int put_knob(struct pen *p, int x, bool chosen, const char *name, const c
 static void draw_knobs(struct pen *p, const struct formula_sheet *f, const struct view_state *s)
 {
 	const struct knobs k = knobs_of(s->cursor[VIEW_FORMULAS]);
-	char text[VIEW_NUM];
 	int x = 0;
 
-	snprintf(text, sizeof text, "%.4g", f->batch);
-	x = put_knob(p, x, s->focused && k.chosen == KNOB_BATCH, "B", text);
+	x = put_knob(p, x, s->focused && k.chosen == KNOB_BATCH, "B", view_form("%.4g", f->batch).text);
 	x = put_knob(
-		p, x, s->focused && k.chosen == KNOB_DEPTH, "S", view_count(text, llround(f->depth)));
-	snprintf(text, sizeof text, "%.3g", f->drafts);
-	x = put_knob(p, x, s->focused && k.chosen == KNOB_DRAFTS, "k", text);
+		p, x, s->focused && k.chosen == KNOB_DEPTH, "S", view_count(llround(f->depth)).text);
+	x = put_knob(
+		p, x, s->focused && k.chosen == KNOB_DRAFTS, "k", view_form("%.3g", f->drafts).text);
 	x = put_knob(p, x, s->focused && k.chosen == KNOB_MACHINE, "on", f->machine.name);
 	if (f->machine.reads > 0)
-		view_put(p, x, 1, INK_DIM, "%s", view_rate(text, f->machine.reads));
+		view_put(p, x, 1, INK_DIM, "%s", view_rate(f->machine.reads).text);
 }
 
 static int draw_line(
 	struct pen *p, int y, const struct formula_sheet *f, const struct formula_line *l, int end)
 {
-	char text[VIEW_NUM];
-
 	if (l->unit == FORMULA_HEAD) {
 		view_put(p, 0, y, INK_BRIGHT, "%s", l->label);
 		view_put_right(p, end - NUMBER_W, y, f->predicted ? INK_PREDICTED : INK_DIM, "%s",
@@ -132,9 +116,9 @@ static int draw_line(
 	if (end >= RULES_LEAST)
 		view_put(p, RULE_X, y, INK_DIM, "%s", l->rule);
 	view_put_right(p, end - NUMBER_W, y, f->predicted ? INK_PREDICTED : INK_TEXT, "%s",
-		view_formula_number(text, l->unit, l->formula));
+		view_formula_number(l->unit, l->formula).text);
 	if (isfinite(l->seen))
-		view_put_right(p, end, y, INK_BRIGHT, "%s", view_formula_number(text, l->unit, l->seen));
+		view_put_right(p, end, y, INK_BRIGHT, "%s", view_formula_number(l->unit, l->seen).text);
 	return y + 1;
 }
 
@@ -145,23 +129,18 @@ static int draw_note(struct pen *p, int y, const struct formula_line *l, int end
 
 	if (!*l->note)
 		return y;
-	p->ink = INK_DIM;
 	if (beside >= 60) {
-		pen_clip(p, end + 2, y - 1, beside, l->note, -1);
+		view_clip(p, end + 2, y - 1, beside, INK_DIM, l->note);
 		return y;
 	}
+	p->ink = INK_DIM;
 	return y + pen_wrap(p, 4, y, p->r.w - 4, 3, l->note);
-}
-
-static int lines_end(const struct pen *p)
-{
-	return p->r.w < 84 ? p->r.w : 84;
 }
 
 /* From line y on; returns the line after them. */
 static int draw_lines(struct pen *p, int y, const struct formula_sheet *f)
 {
-	const int end = lines_end(p);
+	const int end = p->r.w < 84 ? p->r.w : 84;
 
 	for (int i = 0; i < f->n; i++) {
 		y = draw_line(p, y, f, &f->line[i], end);
@@ -170,19 +149,17 @@ static int draw_lines(struct pen *p, int y, const struct formula_sheet *f)
 	return y;
 }
 
-static void figure_of(const struct formula_sheet *f, char *out, size_t cap)
+static struct view_text figure_of(const struct formula_sheet *f)
 {
 	if (!f->sample.n && f->machine.id && !strcmp(f->machine.id, "this"))
-		snprintf(out, cap, "prediction: no decode step was timed yet");
-	else if (f->predicted)
-		snprintf(out, cap, "prediction: this was not run");
-	else
-		snprintf(
-			out, cap, "beside the last %d decode step%s", f->sample.n, f->sample.n == 1 ? "" : "s");
+		return view_form("prediction: no decode step was timed yet");
+	return f->predicted
+			   ? view_form("prediction: this was not run")
+			   : view_form("beside the last %d decode step%s", f->sample.n, plural(f->sample.n));
 }
 
 /* As far as there are lines below. */
-static void draw_scrolled(struct pen *p, const struct formula_sheet *f, int32_t *scroll)
+static void draw_scrolled(struct pen *p, const struct formula_sheet *f, int64_t *scroll)
 {
 	struct pen in = pen_sub(p, (struct rect){ 0, TOP, p->r.w, p->r.h - TOP });
 	struct pen nowhere = pen_sub(p, (struct rect){ 0, TOP, p->r.w, 0 });
@@ -191,7 +168,7 @@ static void draw_scrolled(struct pen *p, const struct formula_sheet *f, int32_t 
 	int y;
 
 	*scroll = *scroll < 0 ? 0 : *scroll > most ? most : *scroll;
-	y = draw_lines(&in, -*scroll, f);
+	y = draw_lines(&in, -(int)*scroll, f);
 	in.ink = INK_DIM;
 	pen_wrap(&in, 0, y, in.r.w, 3, view_formula_letters);
 }
@@ -199,7 +176,6 @@ static void draw_scrolled(struct pen *p, const struct formula_sheet *f, int32_t 
 static void formulas_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	struct formula_sheet f;
-	char figure[96];
 
 	sheet_take(t, s, &f);
 	if (!f.known) {
@@ -207,8 +183,7 @@ static void formulas_draw(struct pen *p, const struct timeline *t, struct view_s
 			p, view_formulas.name, "nothing yet: the session does not say what its model is");
 		return;
 	}
-	figure_of(&f, figure, sizeof figure);
-	pen_head(p, view_formulas.name, figure);
+	pen_head(p, view_formulas.name, figure_of(&f).text);
 	draw_knobs(p, &f, s);
 	draw_scrolled(p, &f, &s->scroll[VIEW_FORMULAS]);
 }

@@ -1,6 +1,5 @@
 /* The texts of F1. See views.h. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/embed.h"
 #include "tui/views/views.h"

@@ -1,11 +1,7 @@
 /* The importance view: how much each layer turns the stream, how a layer's heads share what they
  * add, and how few channels add nearly all. All of it is the event importance. Thread: the UI's. */
-#include <math.h>
 
-#include "tui/views/view_heat.h"
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { HEADS = 2, HEAD = 3 };
 enum { AT_LAYER, AT_BAR, AT_INFLUENCE, AT_HEADS, AT_LEAST, AT_TOP };
@@ -76,10 +72,9 @@ static void put_line(
 	const struct table *t, const struct tl_importance *l, double most, bool is_least)
 {
 	const enum ink ink = is_least ? INK_REJECTED : INK_TEXT;
-	struct pen bar = table_cell(t, AT_BAR);
 
 	table_put(t, AT_LAYER, ink, "%4d", (int)l->layer);
-	view_bar(&bar, 0, 0, bar.r.w, most > 0 ? sqrt(fmin(known(l->influence) / most, 1)) : 0);
+	table_bar(t, AT_BAR, INK_TEXT, most > 0 ? sqrt(fmin(known(l->influence) / most, 1)) : 0);
 	table_put(t, AT_INFLUENCE, ink, "%.4f", fmin(known(l->influence), 2));
 	put_heads(t, l);
 	put_channels(t, l);

@@ -1,14 +1,9 @@
 /* The view "latency": how TTFT, inter-token latency, the time to the end and the queue are
  * distributed over the session, in time as measured and in steps as counted, with the targets; and
  * what the slowest are made of. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/histogram.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { GAP = 3, TITLE_W = 6, MOST_W = 256, LEAST_BARS_W = 24, FOOT = 2, ONE_LINE_W = 112 };
 
@@ -54,11 +49,9 @@ static struct scale scale_of(const struct histogram *h, int x, int w)
 	return s;
 }
 
-static const char *value_words(char *buf, double v, bool steps)
+static struct view_text value_words(double v, bool steps)
 {
-	if (!steps)
-		return view_ns(buf, v);
-	return view_count(buf, isnan(v) ? EV_NULL_I : (int64_t)(v + 0.5));
+	return steps ? view_count(isnan(v) ? EV_NULL_I : (int64_t)(v + 0.5)) : view_ns(v);
 }
 
 /* Counts by column; what is beyond the target has the colour of a rejection. */
@@ -66,17 +59,16 @@ static void draw_bars(
 	struct pen *p, const struct histogram *h, const struct scale *s, double target, int y, int rows)
 {
 	double sum[MOST_W] = { 0 }, most = 0;
-	struct pen in = *p;
 
 	for (int b = 0; b < HISTOGRAM_BUCKETS; b++)
 		if (h->count[b])
 			sum[column_of(s, histogram_middle(b)) - s->x] += h->count[b];
 	for (int x = 0; x < s->w; x++)
 		most = sum[x] > most ? sum[x] : most;
-	for (int x = 0; x < s->w; x++) {
-		in.ink = target > 0 && s->x + x > column_of(s, target) ? INK_REJECTED : INK_BAR;
-		view_stack(&in, s->x + x, y, rows, most > 0 ? sum[x] / most * rows : 0);
-	}
+	for (int x = 0; x < s->w; x++)
+		view_stack(p, s->x + x, y, rows,
+			target > 0 && s->x + x > column_of(s, target) ? INK_REJECTED : INK_BAR,
+			most > 0 ? sum[x] / most * rows : 0);
 }
 
 struct label { /* of one quantile, or of several that lie in its columns */
@@ -127,7 +119,6 @@ static void draw_title(
 {
 	static const int percent[] = { 50, 90, 99 };
 	const int first = TITLE_W + (steps ? 6 : 0), roomy = p->r.w >= first + 36;
-	char n[VIEW_NUM];
 	int x = view_put(p, 0, y, INK_BRIGHT, "%s", name);
 
 	view_put(p, x, y, INK_DIM, "%s", steps ? " steps" : "");
@@ -137,17 +128,15 @@ static void draw_title(
 		x += view_put(p, x, y, INK_DIM, "p%d ", percent[i]);
 		/* dim: so few samples that none lies beyond it */
 		view_put(p, x, y, histogram_n(h) * (100 - percent[i]) < 100 ? INK_DIM : INK_TEXT, "%s",
-			value_words(n, histogram_quantile(h, percent[i] / 100.0), steps));
+			value_words(histogram_quantile(h, percent[i] / 100.0), steps).text);
 	}
 }
 
 static void draw_ends(struct pen *p, const struct scale *s, bool steps, int y)
 {
-	char low[VIEW_NUM], high[VIEW_NUM];
-
-	view_put(p, 0, y, INK_DIM, "%s", value_words(low, s->low, steps));
+	view_put(p, 0, y, INK_DIM, "%s", value_words(s->low, steps).text);
 	if (s->high > s->low)
-		view_put_right(p, p->r.w, y, INK_DIM, "%s", value_words(high, s->high, steps));
+		view_put_right(p, p->r.w, y, INK_DIM, "%s", value_words(s->high, steps).text);
 }
 
 /* In the rectangle of p: title, bars, axis, the ends. */
@@ -172,19 +161,18 @@ static void draw_goodput(struct pen *p, const struct timeline *t, int x, int y)
 {
 	const struct tl_slo *slo = &t->slo;
 	const double s = (double)(slo->last_ns - slo->since_ns) / 1e9;
-	char met[VIEW_NUM], all[VIEW_NUM], part[VIEW_NUM];
 
 	if (!slo->ended)
 		return;
 	x += view_put(p, x, y, INK_DIM, "met by ");
-	x += view_put(p, x, y, INK_BRIGHT, "%s of %s, %s", view_count(met, slo->met),
-		view_count(all, slo->ended), view_percent(part, (double)slo->met / (double)slo->ended));
+	x += view_put(p, x, y, INK_BRIGHT, "%s of %s, %s", view_count(slo->met).text,
+		view_count(slo->ended).text, view_percent((double)slo->met / (double)slo->ended).text);
 	if (s > 0)
 		x += view_put(p, x, y, INK_DIM, " · goodput %.3g of %.3g a second", (double)slo->met / s,
 			(double)slo->ended / s);
 	if (slo->late + slo->slow > 0)
-		view_put(p, x, y, INK_REJECTED, " · missed: TTFT %s, ITL %s", view_count(met, slo->late),
-			view_count(all, slo->slow));
+		view_put(p, x, y, INK_REJECTED, " · missed: TTFT %s, ITL %s", view_count(slo->late).text,
+			view_count(slo->slow).text);
 }
 
 static bool has_target(const struct timeline *t)
@@ -197,7 +185,6 @@ static bool has_target(const struct timeline *t)
 static void draw_target(struct pen *p, const struct timeline *t, int y)
 {
 	const struct tl_target target = timeline_target(t);
-	char ns[VIEW_NUM];
 	int x;
 
 	if (!has_target(t)) {
@@ -206,10 +193,10 @@ static void draw_target(struct pen *p, const struct timeline *t, int y)
 	}
 	x = view_put(p, 0, y, INK_DIM, "target ");
 	if (target.ttft > 0)
-		x += view_put(p, x, y, INK_TEXT, "TTFT %s ", view_ns(ns, target.ttft));
+		x += view_put(p, x, y, INK_TEXT, "TTFT %s ", view_ns(target.ttft).text);
 	if (target.itl > 0)
 		x += view_put(p, x, y, INK_TEXT, "%sITL p99 %s ", target.ttft > 0 ? "and " : "",
-			view_ns(ns, target.itl));
+			view_ns(target.itl).text);
 	draw_goodput(p, t, p->r.w < ONE_LINE_W ? 0 : x, y + (p->r.w < ONE_LINE_W));
 }
 
@@ -220,7 +207,6 @@ static void draw_slowest(struct pen *p, const struct timeline *t, int y)
 {
 	const struct tl_request *r = NULL;
 	struct tl_latencies worst = { .ttft = -1 }, steps;
-	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM];
 	int x;
 
 	for (int32_t i = 0; i < t->n_requests; i++) {
@@ -236,8 +222,8 @@ static void draw_slowest(struct pen *p, const struct timeline *t, int y)
 	steps = timeline_latency_steps(t, r);
 	x = view_put(p, 0, y, INK_DIM, "slowest TTFT ");
 	x += view_put_label(p, x, y, r->id);
-	x += view_put(p, x, y, INK_TEXT, " %s = %s queue + %s prompt", view_ns(a, worst.ttft),
-		view_ns(b, worst.queue), view_ns(c, worst.ttft - worst.queue));
+	x += view_put(p, x, y, INK_TEXT, " %s = %s queue + %s prompt", view_ns(worst.ttft).text,
+		view_ns(worst.queue).text, view_ns(worst.ttft - worst.queue).text);
 	view_put(p, x, y, INK_DIM, " · steps %.0f = %.0f + %.0f", steps.ttft, steps.queue,
 		steps.ttft - steps.queue);
 }
@@ -264,7 +250,7 @@ static struct gap longest_gap(const struct timeline *t)
 }
 
 /* What the engine did in the steps of a gap. */
-static void gap_words(const struct timeline *t, const struct gap *g, char *out, size_t size)
+static struct view_text gap_words(const struct timeline *t, const struct gap *g)
 {
 	const int64_t from = g->k[-1].step + 1, to = g->k->step;
 	int64_t rows = 0;
@@ -277,30 +263,28 @@ static void gap_words(const struct timeline *t, const struct gap *g, char *out, 
 		lost |= t->preempt[i].p.request == g->r->id && t->preempt[i].step >= from &&
 				t->preempt[i].step <= to;
 	if (!t->n_steps || from < t->step[0].s.step)
-		snprintf(out, size, "to step %" PRId64 ", whose work is no longer kept", to);
-	else if (from == to)
-		snprintf(out, size, "step %" PRId64 ", with %" PRId64 " rows of prompts", to, rows);
-	else
-		snprintf(out, size, "%ssteps %" PRId64 " to %" PRId64 ", with %" PRId64 " rows of prompts",
-			lost ? "preempted, " : "", from, to, rows);
+		return view_form("to step %" PRId64 ", whose work is no longer kept", to);
+	if (from == to)
+		return view_form("step %" PRId64 ", with %" PRId64 " rows of prompts", to, rows);
+	return view_form("%ssteps %" PRId64 " to %" PRId64 ", with %" PRId64 " rows of prompts",
+		lost ? "preempted, " : "", from, to, rows);
 }
 
 static void draw_gap(struct pen *p, const struct timeline *t, int y)
 {
 	const struct gap g = longest_gap(t);
 	const double most = histogram_quantile(&t->latency[TL_ITL], 1);
-	char a[VIEW_NUM], words[96];
 	int x;
 
 	if (!g.k)
 		return;
-	gap_words(t, &g, words, sizeof words);
+
 	x = view_put(p, 0, y, INK_DIM, "longest gap  ");
 	x += view_put_label(p, x, y, g.r->id);
 	/* a histogram keeps what went back or left the window, within 1.6 % */
-	view_put(p, x, y, INK_TEXT, " %s%s before its token %d: %s", view_ns(a, (double)g.k->ns),
+	view_put(p, x, y, INK_TEXT, " %s%s before its token %d: %s", view_ns((double)g.k->ns).text,
 		most > 1.05 * (double)g.k->ns ? " of the tokens kept," : "", (int)(g.k - g.r->token),
-		words);
+		gap_words(t, &g).text);
 }
 
 /* ---- all ---- */
@@ -308,10 +292,9 @@ static void draw_gap(struct pen *p, const struct timeline *t, int y)
 static void draw_head(struct pen *p, const struct timeline *t)
 {
 	const int64_t tokens = (int64_t)histogram_n(&t->latency[TL_TTFT]);
-	char n[VIEW_NUM];
 
 	view_head(p, "latency", "%s first token%s · time measured, steps counted",
-		view_count(n, tokens), tokens == 1 ? "" : "s");
+		view_count(tokens).text, plural(tokens));
 }
 
 static void draw_latency(struct pen *p, const struct timeline *t, struct view_state *s)

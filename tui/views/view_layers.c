@@ -1,11 +1,8 @@
 /* The layers view: a file that is quantised or pruned, layer by layer: what it changes in what the
  * layer computes, beside what rounding to the nearest would. All of it is the event changed.
  * Thread: the UI's. */
-#include <math.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LAYER, NEAREST, WRITTEN, RATIO, WEIGHTS, APART, GONE, TIME, ALPHA, BAR = ALPHA + TL_ALPHAS };
 enum { COLUMNS = BAR + 1, HEADS = 2, FOOT = 2 };
@@ -69,8 +66,7 @@ static void put_bar(struct pen *p, const struct tl_changed *c, double most)
 {
 	const double w = most > 0 ? p->r.w / most : 0;
 
-	p->ink = INK_BAR;
-	view_bar(p, 0, 0, p->r.w, most > 0 ? sqrt(c->e.error) / most : 0);
+	view_bar(p, 0, 0, p->r.w, INK_BAR, most > 0 ? sqrt(c->e.error) / most : 0);
 	if (!isnan(c->e.nearest))
 		view_put(p, (int)fmin(sqrt(c->e.nearest) * w, p->r.w - 1), 0, INK_REJECTED, "|");
 }
@@ -80,7 +76,6 @@ static void put_cell(
 {
 	const double v = value_of(c, column);
 	struct pen bar;
-	char buf[VIEW_NUM];
 
 	if (isnan(v))
 		return;
@@ -88,8 +83,8 @@ static void put_cell(
 	case LAYER: table_put(t, i, INK_DIM, "%.0f", v); break;
 	case RATIO: table_put(t, i, v < 1 ? INK_ACCEPTED : INK_REJECTED, "%.2f", v); break;
 	case APART: table_put(t, i, INK_TEXT, "%.0f", v); break;
-	case GONE: table_put(t, i, INK_TEXT, "%s", view_percent(buf, v)); break;
-	case TIME: table_put(t, i, INK_DIM, "%s", view_ns(buf, v)); break;
+	case GONE: table_put(t, i, INK_TEXT, "%s", view_percent(v).text); break;
+	case TIME: table_put(t, i, INK_DIM, "%s", view_ns(v).text); break;
 	case WRITTEN: table_put(t, i, INK_BRIGHT, "%.1f %%", 100 * sqrt(v)); break;
 	case NEAREST:
 	case WEIGHTS: table_put(t, i, INK_TEXT, "%.1f %%", 100 * sqrt(v)); break;
@@ -112,7 +107,7 @@ static void put_rows(struct pen *p, const struct timeline *t, struct view_state 
 	/* the newest are seen while it goes on; scrolled up: from there on */
 	if (s->scroll[VIEW_LAYERS] > last)
 		s->scroll[VIEW_LAYERS] = last;
-	first = last - (s->scroll[VIEW_LAYERS] > 0 ? s->scroll[VIEW_LAYERS] : 0);
+	first = last - (int)(s->scroll[VIEW_LAYERS] > 0 ? s->scroll[VIEW_LAYERS] : 0);
 	table_heads(&table);
 	for (int i = first; i < t->n_changed && table.y < p->r.h - FOOT; i++) {
 		table.y++;
@@ -125,7 +120,6 @@ static void put_rows(struct pen *p, const struct timeline *t, struct view_state 
 static void put_sums(struct pen *p, const struct timeline *t)
 {
 	double nearest = 0, error = 0, ns = 0;
-	char buf[VIEW_NUM];
 	int x;
 
 	for (int32_t i = 0; i < t->n_changed; i++) {
@@ -137,7 +131,7 @@ static void put_sums(struct pen *p, const struct timeline *t)
 	x += view_put(p, x, p->r.h - 1, INK_BRIGHT, "%.1f %%", 100 * sqrt(error));
 	if (!isnan(nearest))
 		x += view_put(p, x, p->r.h - 1, INK_DIM, ", %.1f %% to the nearest", 100 * sqrt(nearest));
-	view_put(p, x, p->r.h - 1, INK_DIM, " \xc2\xb7 %s", view_ns(buf, ns));
+	view_put(p, x, p->r.h - 1, INK_DIM, " \xc2\xb7 %s", view_ns(ns).text);
 }
 
 static void layers_draw(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -158,11 +152,7 @@ static void layers_draw(struct pen *p, const struct timeline *t, struct view_sta
 
 static bool layers_key(int key, const struct timeline *t, struct view_state *s)
 {
-	int64_t below = s->scroll[VIEW_LAYERS];
-	const bool ours = view_scroll(key, &below, 10, t->n_changed);
-
-	s->scroll[VIEW_LAYERS] = (int32_t)below;
-	return ours;
+	return view_scroll(key, &s->scroll[VIEW_LAYERS], 10, t->n_changed);
 }
 
 const struct view view_layers = {

@@ -1,17 +1,9 @@
 /* The view "deep look": what the model computed for one token, layer by layer, recomputed. Three
  * parts: the logit lens, one row of attention, the whole distribution; beside one another where
  * there is room. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tui/state/lens.h"
-#include "tui/views/view_heat.h"
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum part { PART_LAYERS, PART_ATTENTION, PART_ALL, N_PARTS };
 enum { WIDE_W = 110, WIDE_H = 24, GUESS_W = 20, TOP_MAX = 64, SMALL_RANK = 5 };
@@ -25,13 +17,13 @@ enum { AT_BEST, AT_SHARE, AT_LOGIT, AT_SHARE_BAR };
 static const struct column best_columns[] = { { NULL, 2 - GUESS_W, 0 }, { NULL, 9, 0 },
 	{ NULL, 8, 0 }, { NULL, 0, 2 } };
 
-static const char *quote(char *buf, const struct lens_look *k, const struct timeline *t, int32_t id)
+static struct view_text quote(const struct lens_look *k, const struct timeline *t, int32_t id)
 {
 	struct gguf_text bytes = lens_bytes(k, id);
 
-	if (!bytes.size || bytes.size > INT32_MAX)
-		return view_quote(buf, t, id);
-	return view_quote_bytes(buf, (const char *)bytes.data, (int32_t)bytes.size);
+	return bytes.size && bytes.size <= INT32_MAX
+			   ? view_quote_bytes((const char *)bytes.data, (int32_t)bytes.size)
+			   : view_quote(t, id);
 }
 
 /* --- the logit lens --- */
@@ -41,18 +33,19 @@ static void draw_layer(const struct table *table, const struct timeline *t,
 {
 	const struct probe_layer *l = &k->probe->layer[layer];
 	struct pen in = table_cell(table, AT_GUESS);
-	char word[VIEW_TOKEN], text[VIEW_TOKEN + 16], rank[VIEW_NUM];
 
 	table_put(table, AT_LAYER, chosen ? INK_BRIGHT : INK_DIM, "%d", layer);
 	for (int i = 0; i < PROBE_TOP && (!i || (i + 1) * GUESS_W <= in.r.w + 1); i++) {
 		const struct probe_guess *g = &l->top[i];
 
-		in.ink = g->id == k->token ? INK_ACCEPTED : i ? INK_DIM : INK_TEXT;
-		snprintf(text, sizeof text, "%.2f %s", (double)g->p, quote(word, k, t, g->id));
-		pen_clip(&in, i * GUESS_W, 0, GUESS_W - 1, text, -1);
+		view_clip(&in, i * GUESS_W, 0, GUESS_W - 1,
+			g->id == k->token ? INK_ACCEPTED
+			: i               ? INK_DIM
+							  : INK_TEXT,
+			view_form("%.2f %s", (double)g->p, quote(k, t, g->id).text).text);
 	}
 	table_put(table, AT_RANK, l->token_rank <= SMALL_RANK ? INK_ACCEPTED : INK_DIM, "%s",
-		view_count(rank, l->token_rank));
+		view_count(l->token_rank).text);
 	table_put(table, AT_P, INK_DIM, "%.4f", (double)l->token_p);
 	table_put(table, AT_BITS, INK_DIM, "%.2f", (double)l->entropy);
 	/* a layer without a feed-forward has no activations */
@@ -68,10 +61,9 @@ static void draw_layers(
 {
 	struct table table = TABLE(p, layer_columns, 1);
 	int rows = p->r.h - 2, chosen = s->layer < 0 ? -1 : s->layer, first;
-	char word[VIEW_TOKEN];
 
 	view_head(p, "logit lens", "what each layer would say · rank and p of %s",
-		quote(word, k, t, k->token));
+		quote(k, t, k->token).text);
 	table_heads(&table);
 	first = k->probe->n_layers - rows;
 	first = chosen >= 0 && chosen < first ? chosen : first;
@@ -122,7 +114,6 @@ static void draw_strip(struct pen *p, int y, const float *row, int32_t n)
 	for (int x = 0; x < p->r.w; x++) {
 		int64_t from = (int64_t)x * n / p->r.w, to = (int64_t)(x + 1) * n / p->r.w;
 		float most = 0;
-		struct pen in = *p;
 
 		if (x >= n)
 			break;
@@ -130,8 +121,7 @@ static void draw_strip(struct pen *p, int y, const float *row, int32_t n)
 			from = x, to = x + 1;
 		for (int64_t i = from; i < to; i++)
 			most = row[i] > most ? row[i] : most;
-		in.ink = (uint8_t)view_heat_ink((double)most);
-		pen_spark(&in, x, y, most >= 1 ? 1 : 0.1 + 0.9 * (double)most);
+		view_spark(p, x, y, view_heat_ink((double)most), most >= 1 ? 1 : 0.1 + 0.9 * (double)most);
 	}
 }
 
@@ -143,15 +133,15 @@ static void draw_attention(
 			head = s->head < b->n_heads ? s->head : -1;
 	float *row = malloc((size_t)b->n * sizeof *row);
 	struct table table = TABLE(p, row_columns, 2);
-	char words[96], word[VIEW_TOKEN];
 	int32_t top[TOP_MAX];
 	int n;
 
-	snprintf(words, sizeof words, layer < 0 ? "all layers" : "layer %d", layer);
-	snprintf(words + strlen(words), sizeof words - strlen(words),
-		head < 0 ? " · all heads" : " · head %d", head);
-	snprintf(words + strlen(words), sizeof words - strlen(words), " · %d positions", b->n);
-	pen_head(p, "attention row", b->n_heads ? words : "none in this model");
+	if (b->n_heads)
+		view_head(p, "attention row", "%s · %s · %d positions",
+			layer < 0 ? "all layers" : view_form("layer %d", layer).text,
+			head < 0 ? "all heads" : view_form("head %d", head).text, b->n);
+	else
+		pen_head(p, "attention row", "none in this model");
 	if (!b->n_heads)
 		view_nothing(p, VIEW_NO_ATTENTION);
 	if (!row || !b->n_heads) {
@@ -162,13 +152,10 @@ static void draw_attention(
 	draw_strip(p, 1, row, b->n);
 	n = p->r.h - 2 > 0 ? largest(row, b->n, top, p->r.h - 2 < TOP_MAX ? p->r.h - 2 : TOP_MAX) : 0;
 	for (int i = 0; i < n; i++, table.y++) {
-		struct pen bar = table_cell(&table, AT_WEIGHT_BAR);
-
 		table_put(&table, AT_POS, INK_DIM, "%d", top[i]);
-		table_put(&table, AT_TOKEN, INK_TEXT, "%s", quote(word, k, t, k->ids[top[i]]));
+		table_put(&table, AT_TOKEN, INK_TEXT, "%s", quote(k, t, k->ids[top[i]]).text);
 		table_put(&table, AT_WEIGHT, INK_TEXT, "%.5f", (double)row[top[i]]);
-		bar.ink = (uint8_t)view_heat_ink((double)row[top[i]]);
-		view_bar(&bar, 0, 0, bar.r.w, (double)row[top[i]]);
+		table_bar(&table, AT_WEIGHT_BAR, view_heat_ink((double)row[top[i]]), (double)row[top[i]]);
 	}
 	free(row);
 }
@@ -180,28 +167,25 @@ static void draw_all(struct pen *p, const struct timeline *t, const struct lens_
 	const struct probe *b = k->probe;
 	struct table table = TABLE(p, best_columns, 1);
 	double mass = 0, reported = 0;
-	char word[VIEW_TOKEN], count[VIEW_NUM];
 	int32_t top[TOP_MAX];
 	int rows = p->r.h - 2 < TOP_MAX ? p->r.h - 2 : TOP_MAX, n;
 
-	view_head(p, "distribution", "%.2f bits over %s tokens", b->stats.entropy,
-		view_count(count, b->vocab));
+	view_head(
+		p, "distribution", "%.2f bits over %s tokens", b->stats.entropy, view_count(b->vocab).text);
 	for (int32_t i = 0; i < b->vocab; i++)
 		mass += exp((double)(b->logits[i] - b->stats.max));
 	n = rows > 0 ? largest(b->logits, b->vocab, top, rows) : 0;
 	for (int i = 0; i < n; i++, table.y++) {
 		const double share = exp((double)(b->logits[top[i]] - b->stats.max)) / mass;
 		const bool drawn = top[i] == k->token;
-		struct pen bar = table_cell(&table, AT_SHARE_BAR);
 
 		reported += share;
-		table_put(&table, AT_BEST, drawn ? INK_BRIGHT : INK_TEXT, "%s", quote(word, k, t, top[i]));
+		table_put(&table, AT_BEST, drawn ? INK_BRIGHT : INK_TEXT, "%s", quote(k, t, top[i]).text);
 		table_put(&table, AT_SHARE, INK_TEXT, "%.5f", share);
 		table_put(&table, AT_LOGIT, INK_DIM, "%.2f", (double)b->logits[top[i]]);
-		bar.ink = drawn ? INK_BAR : INK_BAR_CUT;
-		view_bar(&bar, 0, 0, bar.r.w, share);
+		table_bar(&table, AT_SHARE_BAR, drawn ? INK_BAR : INK_BAR_CUT, share);
 	}
-	view_put(p, 0, table.y, INK_DIM, "the other %s together", view_count(count, b->vocab - n));
+	view_put(p, 0, table.y, INK_DIM, "the other %s together", view_count(b->vocab - n).text);
 	table_put(&table, AT_LOGIT, INK_DIM, "%.5f", reported < 1 ? 1 - reported : 0.0);
 }
 
@@ -241,10 +225,7 @@ static void draw_progress(struct pen *p, const struct lens_look *k)
 {
 	view_put(p, 0, 2, INK_TEXT, "%s", k->words);
 	if (k->all > 0) {
-		struct pen in = *p;
-
-		in.ink = INK_BAR;
-		view_bar(&in, 0, 4, p->r.w < 60 ? p->r.w : 60, (double)k->done / k->all);
+		view_bar(p, 0, 4, p->r.w < 60 ? p->r.w : 60, INK_BAR, (double)k->done / k->all);
 		view_put(p, 0, 5, INK_DIM, "%d of %d tokens", k->done, k->all);
 	}
 }
@@ -252,7 +233,6 @@ static void draw_progress(struct pen *p, const struct lens_look *k)
 static void draw_lens(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const struct lens_look *k = s->lens;
-	char words[160], word[VIEW_TOKEN];
 	const char *same = "";
 
 	if (!k || k->state == LENS_NOTHING) {
@@ -265,9 +245,8 @@ static void draw_lens(struct pen *p, const struct timeline *t, struct view_state
 	if (k->state == LENS_DONE && k->hash != EV_NULL_I)
 		same = (int64_t)k->probe->stats.hash == k->hash ? " · same bits as in the log"
 														: " · NOT the bits of the log";
-	snprintf(words, sizeof words, "request %s · position %d · %s%s", view_label(k->request).text,
-		k->n, quote(word, k, t, k->token), same);
-	pen_head(p, "deep look", words);
+	view_head(p, "deep look", "request %s · position %d · %s%s", view_label(k->request).text, k->n,
+		quote(k, t, k->token).text, same);
 	if (k->state == LENS_WORKS)
 		draw_progress(p, k);
 	else if (k->state == LENS_FAILED)
@@ -276,9 +255,8 @@ static void draw_lens(struct pen *p, const struct timeline *t, struct view_state
 		draw_done(p, t, s, k);
 }
 
-static void move(int32_t *at, int by, const struct lens_look *k, int32_t n)
+static void move(int32_t *at, int by, int32_t n)
 {
-	n = k && k->probe ? n : 0;
 	*at += by;
 	*at = *at < -1 ? n - 1 : *at >= n ? -1 : *at;
 }
@@ -290,11 +268,11 @@ static bool key_lens(int key, const struct timeline *t, struct view_state *s)
 	switch (key) {
 	case KEY_UP_:
 	case KEY_DOWN_:
-		move(&s->layer, key == KEY_DOWN_ ? 1 : -1, k, k && k->probe ? k->probe->n_layers : 0);
+		move(&s->layer, key == KEY_DOWN_ ? 1 : -1, k && k->probe ? k->probe->n_layers : 0);
 		return true;
 	case '[':
 	case ']':
-		move(&s->head, key == ']' ? 1 : -1, k, k && k->probe ? k->probe->n_heads : 0);
+		move(&s->head, key == ']' ? 1 : -1, k && k->probe ? k->probe->n_heads : 0);
 		return true;
 	case KEY_ENTER_: s->cursor[VIEW_LENS] = (s->cursor[VIEW_LENS] + 1) % N_PARTS; return true;
 	case 'l': s->action.what = ACTION_LENS; return true;

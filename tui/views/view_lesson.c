@@ -1,13 +1,8 @@
 /* The lesson that is read (sessions/lesson): its text up to where the reader stands, with what was
  * predicted and measured. */
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/text.h"
 #include "sessions/lesson/lesson.h"
-#include "tui/views/view_lesson.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 /* The text as one long sheet, of which the pen shows the lines from `top` on. */
 struct sheet {
@@ -107,11 +102,8 @@ static void paragraph(
 
 static void item(struct sheet *s, const struct lesson_part *p)
 {
-	char mark[16] = "• ";
-
-	if (p->number)
-		snprintf(mark, sizeof mark, "%d. ", p->number);
-	paragraph(s, 2 * p->level, INK_TEXT, mark, p->text);
+	paragraph(
+		s, 2 * p->level, INK_TEXT, p->number ? view_form("%d. ", p->number).text : "• ", p->text);
 }
 
 /* What the answer may be: said before it is given. */
@@ -159,14 +151,6 @@ static void hint(struct sheet *s, const char *text)
 		paragraph(s, 0, INK_DIM, "", text);
 }
 
-static const char *view_named(const char *id)
-{
-	for (int v = 0; views[v]; v++)
-		if (!strcmp(views[v]->id, id))
-			return views[v]->name;
-	return id;
-}
-
 /* at: the reader stands here. */
 static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool at)
 {
@@ -193,7 +177,10 @@ static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool a
 			hint(
 				s, s->t->lesson.typing ? "these lines are being typed" : "Enter types these lines");
 		break;
-	case LESSON_LOOK: paragraph(s, 0, INK_DIM, "view: ", view_named(p->view)); break;
+	case LESSON_LOOK:
+		paragraph(s, 0, INK_DIM,
+			"view: ", view_by_id(p->view) < 0 ? p->view : views[view_by_id(p->view)]->name);
+		break;
 	case LESSON_PREDICT:
 		paragraph(s, 0, INK_BRIGHT, "? ", p->text);
 		choices(s, p);
@@ -225,25 +212,21 @@ static struct engine_options ranks_of(const struct timeline *t)
 static void what_next(struct sheet *s, const struct engine_options *now)
 {
 	const char *name = s->t->lesson.name;
-	char line[200], next[64] = "", any[64];
+	char next[64] = "", any[64];
 
-	if (lesson_next(name, s->t->model_path, now, next, sizeof next)) {
-		snprintf(line, sizeof line, "Enter: the next lesson, %s", next);
-		hint(s, line);
-	} else {
+	if (lesson_next(name, s->t->model_path, now, next, sizeof next))
+		hint(s, view_form("Enter: the next lesson, %s", next).text);
+	else
 		*next = '\0';
-	}
 	if (!lesson_next(name, NULL, now, any, sizeof any) || !strcmp(any, next))
 		return;
-	snprintf(line, sizeof line, "%s is next, with another model: cutaway lesson %s", any, any);
-	hint(s, line);
+	hint(s, view_form("%s is next, with another model: cutaway lesson %s", any, any).text);
 }
 
 static void the_end(struct sheet *s, const struct lesson *l)
 {
 	const struct engine_options now = ranks_of(s->t);
 	int asked = 0, predicted = 0, right = 0, stated = 0, holds = 0;
-	char line[160];
 
 	for (int32_t i = 0; i < l->n; i++) {
 		const struct tl_answer *a = timeline_answer(s->t, i);
@@ -256,10 +239,12 @@ static void the_end(struct sheet *s, const struct lesson *l)
 		holds += l->part[i].kind == LESSON_CHECK && good;
 	}
 	new_line(s, 0);
-	snprintf(line, sizeof line,
-		"The end: %d of %d questions predicted, %d of them right; %d of %d statements hold here.",
-		predicted, asked, right, holds, stated);
-	paragraph(s, 0, INK_BRIGHT, "", line);
+	paragraph(s, 0, INK_BRIGHT, "",
+		view_form(
+			"The end: %d of %d questions predicted, %d of them right; %d of %d statements hold "
+			"here.",
+			predicted, asked, right, holds, stated)
+			.text);
 	if (s->t->lesson.name)
 		what_next(s, &now);
 	hint(s, "/lesson: all of them · /lesson off: back to the chat");
@@ -295,9 +280,8 @@ int view_lesson_look(const struct timeline *t, char *text, size_t cap, bool *all
 	for (int32_t i = 0; i < l->n && i <= t->lesson.part; i++) {
 		if (l->part[i].kind != LESSON_LOOK)
 			continue;
-		for (int v = 0; views[v]; v++)
-			if (!strcmp(views[v]->id, l->part[i].view))
-				view = v;
+		if (view_by_id(l->part[i].view) >= 0)
+			view = view_by_id(l->part[i].view);
 		*all = l->part[i].all;
 		snprintf(text, cap, "%s", l->part[i].text ? l->part[i].text : "");
 	}
@@ -391,14 +375,11 @@ static void draw_sheet(
 	int top = place(&measured, l, p->r.h - 1, below);
 	struct pen in = *p;
 	struct sheet s = measured;
-	char head[128] = "";
 
 	s.p = &in, s.x = s.y = 0, s.top = top;
-	if (top)
-		snprintf(head, sizeof head, "%d line%s above · ", top, top == 1 ? "" : "s");
-	snprintf(head + strlen(head), sizeof head - strlen(head), "%s",
+	view_head(p, "lesson", "%s%s",
+		top ? view_form("%d line%s above · ", top, plural(top)).text : "",
 		t->lesson.name ? t->lesson.name : "");
-	pen_head(p, "lesson", head);
 	in.r.h -= *below > 0;
 	sheet_draw(&s, l);
 	if (*below > 0)

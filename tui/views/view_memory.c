@@ -1,12 +1,8 @@
 /* The memory view: what the running requests hold, by what the layers keep, against what plain
  * multi-head attention would hold. It is the event memory, the pages and the requests. Thread: the
  * UI's. */
-#include <math.h>
-#include <stdio.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { GROUPS = 3, NAME = 20, BAR_LEAST = 6, F16 = 2 };
 enum { AT_NAME, AT_LAYERS, AT_TOKEN, AT_LONGEST, AT_HELD, AT_BACK, AT_BAR };
@@ -42,16 +38,14 @@ static struct held held_of(const struct timeline *t, int32_t g)
 	return h;
 }
 
-static const char *name_of(char *buf, const struct ev_memory *m)
+static struct view_text name_of(const struct ev_memory *m)
 {
 	switch (m->kind) {
-	case EV_MEMORY_KIND_window:
-		snprintf(buf, VIEW_NUM, "window of %lld", (long long)m->window);
-		return buf;
-	case EV_MEMORY_KIND_recurrent: return "states";
-	case EV_MEMORY_KIND_recent: return "newest, in f16";
-	case EV_MEMORY_KIND_kept: return "what heads keep";
-	default: return m->latent == 1 ? "latents" : "keys and values";
+	case EV_MEMORY_KIND_window: return view_form("window of %lld", (long long)m->window);
+	case EV_MEMORY_KIND_recurrent: return view_form("states");
+	case EV_MEMORY_KIND_recent: return view_form("newest, in f16");
+	case EV_MEMORY_KIND_kept: return view_form("what heads keep");
+	default: return view_form(m->latent == 1 ? "latents" : "keys and values");
 	}
 }
 
@@ -93,42 +87,37 @@ static void put_group(const struct table *table, const struct timeline *t, int32
 	const struct ev_memory *m = &t->memory[g];
 	const struct held h = held_of(t, g);
 	const double bytes = (double)h.pages * (double)m->page_bytes;
-	struct pen bar = table_cell(table, AT_BAR);
-	char buf[VIEW_NUM];
 
-	table_put(table, AT_NAME, INK_TEXT, "%s", name_of(buf, m));
+	table_put(table, AT_NAME, INK_TEXT, "%s", name_of(m).text);
 	table_put(table, AT_LAYERS, INK_TEXT, "%lld", (long long)m->layers);
-	table_put(table, AT_TOKEN, INK_TEXT, "%s", is_state(m) ? "0" : view_bytes(buf, bytes_at(m, 1)));
-	table_put(table, AT_LONGEST, INK_TEXT, "%s", view_bytes(buf, bytes_at(m, t->session.ctx)));
-	table_put(table, AT_HELD, INK_BRIGHT, "%s", view_bytes(buf, bytes));
+	table_put(table, AT_TOKEN, INK_TEXT, "%s", is_state(m) ? "0" : view_bytes(bytes_at(m, 1)).text);
+	table_put(table, AT_LONGEST, INK_TEXT, "%s", view_bytes(bytes_at(m, t->session.ctx)).text);
+	table_put(table, AT_HELD, INK_BRIGHT, "%s", view_bytes(bytes).text);
 	if (!is_state(m) && h.blocks > h.refs && h.refs)
 		table_put(table, AT_BACK, INK_TEXT, "%s",
-			view_bytes(buf, (double)(h.blocks - h.refs) * (double)m->page_bytes));
-	if (bar.r.w >= BAR_LEAST && most > 0)
-		view_bar(&bar, 0, 0, bar.r.w, bytes / most);
+			view_bytes((double)(h.blocks - h.refs) * (double)m->page_bytes).text);
+	if (table_rect(table, AT_BAR).w >= BAR_LEAST && most > 0)
+		table_bar(table, AT_BAR, INK_TEXT, bytes / most);
 }
 
 static void put_titles(const struct table *table, const struct timeline *t)
 {
-	char buf[VIEW_NUM];
-
 	view_put(table->p, 0, 1, INK_DIM,
 		"bytes of a token, of a request as long as possible, and of all that run now");
 	table_heads(table);
-	table_put(table, AT_LONGEST, INK_DIM, "at %.7s", view_count(buf, t->session.ctx));
+	table_put(table, AT_LONGEST, INK_DIM, "at %.7s", view_count(t->session.ctx).text);
 }
 
 /* ---- against plain attention ---- */
 
 static int put_ratio(struct pen *p, int y, const char *label, double ours, double plain)
 {
-	char a[VIEW_NUM], b[VIEW_NUM];
 	int x;
 
 	view_put(p, 0, y, INK_DIM, "%s", label);
 	x = NAME + 8;
-	x += view_put(p, x, y, INK_BRIGHT, "%s", ours > 0 ? view_bytes(a, ours) : "nothing");
-	x += view_put(p, x, y, INK_DIM, " for %s%s", view_bytes(b, plain), ours > 0 ? ": " : "");
+	x += view_put(p, x, y, INK_BRIGHT, "%s", ours > 0 ? view_bytes(ours).text : "nothing");
+	x += view_put(p, x, y, INK_DIM, " for %s%s", view_bytes(plain).text, ours > 0 ? ": " : "");
 	if (plain > 0 && ours > 0)
 		view_put(p, x, y, INK_BRIGHT, ours > plain ? "%.2g times" : "1/%.3g",
 			ours > plain ? ours / plain : plain / fmax(ours, 1));
@@ -141,7 +130,6 @@ static void put_against(struct pen *p, int y, const struct timeline *t)
 	double token = 0, longest = 0, now = 0;
 	int running;
 	const int64_t tokens = running_tokens(t, &running);
-	char label[64], buf[VIEW_NUM];
 
 	for (int32_t g = 0; g < t->n_memory; g++) {
 		token += is_state(&t->memory[g]) ? 0 : bytes_at(&t->memory[g], 1);
@@ -153,11 +141,11 @@ static void put_against(struct pen *p, int y, const struct timeline *t)
 		"bytes",
 		(long long)t->session.n_layers, (long long)t->session.dim);
 	y = put_ratio(p, y, "one more token", token, plain);
-	snprintf(label, sizeof label, "a request of %s", view_count(buf, t->session.ctx));
-	y = put_ratio(p, y, label, longest, plain * (double)t->session.ctx);
-	snprintf(label, sizeof label, "%d running, %s tokens", running, view_count(buf, tokens));
+	y = put_ratio(p, y, view_form("a request of %s", view_count(t->session.ctx).text).text, longest,
+		plain * (double)t->session.ctx);
 	if (tokens)
-		put_ratio(p, y, label, now, plain * (double)tokens);
+		put_ratio(p, y, view_form("%d running, %s tokens", running, view_count(tokens).text).text,
+			now, plain * (double)tokens);
 	else
 		view_put(p, 0, y, INK_DIM, "no request runs");
 }
@@ -166,7 +154,6 @@ static void memory_draw(struct pen *p, const struct timeline *t, struct view_sta
 {
 	struct table table = TABLE(p, columns, GROUPS - 1);
 	double most = 0, cached = 0;
-	char a[VIEW_NUM], b[VIEW_NUM];
 
 	(void)s;
 	if (!t->n_memory || t->session.dim < 1 || t->session.n_layers < 1) {
@@ -179,8 +166,8 @@ static void memory_draw(struct pen *p, const struct timeline *t, struct view_sta
 		most += (double)h.pages * (double)t->memory[g].page_bytes;
 		cached += (double)h.cached * (double)t->memory[g].page_bytes;
 	}
-	view_head(p, "memory", "%s held \xc2\xb7 %s more in the prefix cache", view_bytes(a, most),
-		view_bytes(b, cached));
+	view_head(p, "memory", "%s held \xc2\xb7 %s more in the prefix cache", view_bytes(most).text,
+		view_bytes(cached).text);
 	put_titles(&table, t);
 	for (int32_t g = 0; g < t->n_memory; g++) {
 		table.y++;

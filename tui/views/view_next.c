@@ -1,12 +1,7 @@
 /* The view "next token": the sampling race of the candidates for one position, and the probability
  * that the cuts (top-k, top-p, min-p) removed. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { P_W = 4, RACE_W = 14, BAR_MIN_W = 6, NOTE_W = 14 };
 
@@ -41,74 +36,61 @@ static bool is_tempered(const struct ev_request *q)
 }
 
 /* " before bias, penalties, temp 0.7", or with "after"; empty: nothing changed it. */
-static const char *changed(char buf[VIEW_NUM * 2], const struct tl_request *r, const char *when)
+static struct view_text changed(const struct tl_request *r, const char *when)
 {
 	const struct ev_request *q = &r->params;
 	const bool biased = r->n_bias > 0, penalised = view_penalised(q);
-	int n = 0;
 
-	buf[0] = '\0';
-	if (biased || penalised || is_tempered(q))
-		n = snprintf(buf, VIEW_NUM * 2, " %s %s%s%s", when, biased ? "bias" : "",
-			biased && penalised ? ", " : "", penalised ? "penalties" : "");
-	if (is_tempered(q))
-		snprintf(buf + n, VIEW_NUM * 2 - (size_t)n,
-			biased || penalised ? ", temp %.3g" : "temp %.3g", q->temperature);
-	return buf;
+	if (!biased && !penalised && !is_tempered(q))
+		return (struct view_text){ "" };
+	return view_form(" %s %s%s%s%s", when, biased ? "bias" : "", biased && penalised ? ", " : "",
+		penalised ? "penalties" : "",
+		!is_tempered(q)
+			? ""
+			: view_form(biased || penalised ? ", temp %.3g" : "temp %.3g", q->temperature).text);
 }
 
 /* "12 of 49,152 allowed · ", of one that a grammar rules */
-static void allowed(char *out, size_t cap, const struct timeline *t, const struct tl_token *k)
+static struct view_text allowed(const struct timeline *t, const struct tl_token *k)
 {
 	const struct ev_stage *s = &k->stage[EV_AT_GRAMMAR];
-	char n[VIEW_NUM], all[VIEW_NUM];
 
-	if (k->staged && s->left > 0)
-		snprintf(
-			out, cap, "%s of %s allowed · ", view_count(n, s->left), view_count(all, t->n_vocab));
+	return k->staged && s->left > 0 ? view_form("%s of %s allowed · ", view_count(s->left).text,
+										  view_count(t->n_vocab).text)
+									: (struct view_text){ "" };
+}
+
+/* What of the settings decided the draw: "top-p 0.9 · race: first wins". */
+static struct view_text rule_words(
+	const struct timeline *t, const struct ev_request *q, const struct tl_token *k)
+{
+	if (k->source >= EV_SOURCE_chosen)
+		return view_form(k->source == EV_SOURCE_taken      ? "taken from a search"
+						 : k->source == EV_SOURCE_recorded ? "of the session before"
+						 : k->source == EV_SOURCE_carried  ? "of another model's answer"
+														   : "chosen by a search");
+	if (q->temperature == 0)
+		return view_form("greedy: the most probable wins");
+	return view_form("%s%s%s%s",
+		q->top_k > 0 ? view_form("top-k %" PRId64 " · ", q->top_k).text : "",
+		q->top_p > 0 && q->top_p < 1 ? view_form("top-p %.3g · ", q->top_p).text : "",
+		q->min_p > 0 && q->min_p < 1 ? view_form("min-p %.3g · ", q->min_p).text : "",
+		by_rejection(t, k) ? "rejection sampling" : "exponential race: first wins");
 }
 
 /* "1.42 bits before temp 0.7 · top-p 0.9 · race: first wins" */
-static void figure(char *out, size_t cap, const struct timeline *t, const struct tl_request *r,
-	const struct tl_token *k)
+static struct view_text figure(
+	const struct timeline *t, const struct tl_request *r, const struct tl_token *k)
 {
-	const struct ev_request *q = &r->params;
-	char words[VIEW_NUM * 2];
-	size_t n = 0;
-
-	out[0] = '\0';
-	allowed(out, cap, t, k);
-	n = strlen(out);
-	if (!isnan(k->entropy))
-		n += (size_t)snprintf(
-			out + n, cap - n, "%.2f bits%s · ", (double)k->entropy, changed(words, r, "before"));
-	if (t->attached.on) {
-		snprintf(out, cap, "%s",
-			k->source == EV_SOURCE_piece
-				? "unknown: a piece of the stream, whose tokens are not told"
-				: "as the server tells it");
-		return;
-	}
-	if (k->source >= EV_SOURCE_chosen) {
-		snprintf(out + n, cap - n, "%s",
-			k->source == EV_SOURCE_taken      ? "taken from a search"
-			: k->source == EV_SOURCE_recorded ? "of the session before"
-			: k->source == EV_SOURCE_carried  ? "of another model's answer"
-											  : "chosen by a search");
-		return;
-	}
-	if (q->temperature == 0) {
-		snprintf(out + n, cap - n, "greedy: the most probable wins");
-		return;
-	}
-	if (q->top_k > 0)
-		n += (size_t)snprintf(out + n, cap - n, "top-k %" PRId64 " · ", q->top_k);
-	if (q->top_p > 0 && q->top_p < 1)
-		n += (size_t)snprintf(out + n, cap - n, "top-p %.3g · ", q->top_p);
-	if (q->min_p > 0 && q->min_p < 1)
-		n += (size_t)snprintf(out + n, cap - n, "min-p %.3g · ", q->min_p);
-	snprintf(out + n, cap - n,
-		by_rejection(t, k) ? "rejection sampling" : "exponential race: first wins");
+	if (t->attached.on)
+		return view_form(k->source == EV_SOURCE_piece
+							 ? "unknown: a piece of the stream, whose tokens are not told"
+							 : "as the server tells it");
+	return view_form("%s%s%s", allowed(t, k).text,
+		isnan(k->entropy)
+			? ""
+			: view_form("%.2f bits%s · ", (double)k->entropy, changed(r, "before").text).text,
+		rule_words(t, &r->params, k).text);
 }
 
 static int winner(const struct tl_token *k)
@@ -182,12 +164,10 @@ static void draw_candidate(struct pen *p, const struct timeline *t, const struct
 	in.ink = cut ? INK_DIM : won ? INK_BRIGHT : INK_TEXT;
 	in.attr = won ? ATTR_BOLD : 0;
 	view_put_token(&in, 0, y, c->text_w, t, it->id <= INT32_MAX ? (int32_t)it->id : -1);
-	in.attr = 0;
-	in.ink = cut ? INK_DIM : INK_TEXT;
 	if (!isnan(share))
-		pen_printf(&in, c->p, y, share >= 0.005 || share == 0 ? "%.2f" : "<.01", share);
-	in.ink = cut ? INK_BAR_CUT : (uint8_t)view_ink(r->id);
-	view_bar(&in, c->bar, y, c->bar_w, share);
+		view_put(p, c->p, y, cut ? INK_DIM : INK_TEXT,
+			share >= 0.005 || share == 0 ? "%.2f" : "<.01", share);
+	view_bar(p, c->bar, y, c->bar_w, cut ? INK_BAR_CUT : view_ink(r->id), share);
 	if (c->logit && fabsf(it->logit) < 10000)
 		view_put_right(p, c->logit, y, INK_DIM, "%.2f", (double)it->logit);
 	draw_race(p, c, y, it, timeline_bound(t, r->id, k->pos), won);
@@ -196,16 +176,15 @@ static void draw_candidate(struct pen *p, const struct timeline *t, const struct
 static void draw_heads(
 	struct pen *p, const struct next_columns *c, const struct tl_request *r, bool reported, int y)
 {
-	char words[VIEW_NUM * 2];
+	const struct view_text words = changed(r, "after");
 
 	view_put(p, 0, y, INK_DIM, "token");
-	changed(words, r, "after");
 	view_put(p, c->p, y, INK_DIM,
 		reported         ? "p"
 		: c->bar_w >= 36 ? "p%s%s before cuts"
 		: c->bar_w >= 26 ? "p%s"
 						 : "p",
-		words, *words ? "," : "");
+		words.text, *words.text ? "," : "");
 	if (c->logit && !reported)
 		view_put_right(p, c->logit, y, INK_DIM, "logit");
 	if (c->race && !reported)
@@ -234,17 +213,16 @@ static int draw_grammar(struct pen *p, const struct timeline *t, const struct tl
 static void draw_notes(struct pen *p, const struct timeline *t, const struct tl_request *r,
 	const struct tl_token *k, int y)
 {
-	char word[VIEW_TOKEN], n[VIEW_NUM], all[VIEW_NUM];
 	int x = NOTE_W;
 
 	view_put(p, 0, y, INK_DIM, "where");
 	view_put(p, x + view_put_label(p, x, y, r->id) + 1, y, INK_TEXT,
-		"position %" PRId64 ", step %" PRId64 ": %s", k->pos, k->step, view_quote(word, t, k->id));
+		"position %" PRId64 ", step %" PRId64 ": %s", k->pos, k->step, view_quote(t, k->id).text);
 	y++;
 	if (k->survivors >= 0) {
 		view_put(p, 0, y, INK_DIM, "in the draw");
-		view_put(p, x, y++, INK_TEXT, "%s of %s tokens", view_count(n, k->survivors),
-			view_count(all, t->n_vocab));
+		view_put(p, x, y++, INK_TEXT, "%s of %s tokens", view_count(k->survivors).text,
+			view_count(t->n_vocab).text);
 	}
 	if (!isnan(k->p) && !isnan(k->p_draw)) {
 		view_put(p, 0, y, INK_DIM, "the drawn");
@@ -270,15 +248,13 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 	const struct tl_request *r = view_computing(t, s);
 	const struct tl_token *k = view_drawn(t, r, s, &buf);
 	struct next_columns c = columns(p->r.w, s->zoomed);
-	char words[160];
 	int y = 1;
 
 	if (!k) {
 		view_empty(p, "next token", "nothing drawn yet: each token of an answer is drawn here");
 		return;
 	}
-	figure(words, sizeof words, t, r, k);
-	pen_head(p, "next token", words);
+	pen_head(p, "next token", figure(t, r, k).text);
 	if (!k->n_candidates)
 		y += view_nothing(p,
 			k->source == EV_SOURCE_taken

@@ -1,10 +1,7 @@
 /* The outliers view: channels of activations by their largest magnitudes, layer by layer, before
  * and after SmoothQuant. All of it is the event outliers. Thread: the UI's. */
-#include <math.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { INPUTS = 4, HEADS = 3 };
 static const struct column columns[] = { { "layer", 5, 0 }, { "ratio", 5, 2 }, { "smooth", 7, 0 },

@@ -6,15 +6,8 @@
  * is unset, the page of the token under the cursor is shown. Where not all pages fit, free ones are
  * left out, then cached ones. cursor[VIEW_PAGES] remembers what the last drawing showed, for the
  * arrow keys; scroll[VIEW_PAGES] its first row. Thread: the UI's. */
-#include <stdio.h>
-#include <string.h>
 
-#include "base/text.h"
-#include "tui/views/view_attached.h"
-#include "tui/views/view_heat.h"
-#include "tui/views/view_pages_map.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { SIDE_W = 52, STRIP_MIN = 2, STRIP_MAX = 5, READERS_MAX = 12 };
 
@@ -40,26 +33,21 @@ static bool pages_are_states(const struct timeline *t)
 
 /* What a token takes in the format of the cache, if that is not f16, and how many there is room
  * for. */
-static void put_format(const struct timeline *t, char *out, size_t cap)
+static struct view_text format_words(const struct timeline *t)
 {
 	const char *format = timeline_setting(t, "cache-format");
 	const struct ev_memory *m = t->memory;
-	char bytes[VIEW_NUM], n[VIEW_NUM];
 
-	*out = 0;
 	if (!format || !strcmp(format, "f16") || !t->n_memory || m->page_size < 1)
-		return;
-	snprintf(out, cap, " · %.8s: %s a token, %s fit", format,
-		view_bytes(bytes, (double)m->page_bytes / (double)m->page_size),
-		view_count(n, m->pages * m->page_size));
+		return (struct view_text){ "" };
+	return view_form(" · %.8s: %s a token, %s fit", format,
+		view_bytes((double)m->page_bytes / (double)m->page_size).text,
+		view_count(m->pages * m->page_size).text);
 }
 
-static void figure_of(const struct timeline *t, char *out, size_t cap)
+static struct view_text figure_of(const struct timeline *t)
 {
 	int32_t used = 0, shared = 0, cached = 0, pinned = 0;
-	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM], parts[3 * VIEW_NUM + 48] = "",
-																	 groups[VIEW_NUM] = "";
-	char format[3 * VIEW_NUM + 16];
 
 	for (int32_t i = 0; i < t->n_pages; i++) {
 		used += t->page[i].refs > 0;
@@ -68,21 +56,13 @@ static void figure_of(const struct timeline *t, char *out, size_t cap)
 		pinned += t->page[i].pinned;
 	}
 	/* without readers, only cached pages are left to show */
-	if (shared || !cached)
-		snprintf(parts, sizeof parts, " · %s shared", view_count(c, shared));
-	if (cached)
-		snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " · %s cached",
-			view_count(c, cached));
-	if (pinned)
-		snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " · %s pinned",
-			view_count(c, pinned));
-	if (t->n_memory > 1)
-		snprintf(groups, sizeof groups, " in %d groups", t->n_memory);
-	put_format(t, format, sizeof format);
-	snprintf(out, cap,
-		pages_are_states(t) ? "%s of %s%s%s%s · one every %lld tokens"
-							: "%s of %s%s%s%s · %lld tokens each",
-		view_count(a, used), view_count(b, t->n_pages), groups, parts, format,
+	return view_form(pages_are_states(t) ? "%s of %s%s%s%s%s%s · one every %lld tokens"
+										 : "%s of %s%s%s%s%s%s · %lld tokens each",
+		view_count(used).text, view_count(t->n_pages).text,
+		t->n_memory > 1 ? view_form(" in %d groups", t->n_memory).text : "",
+		shared || !cached ? view_form(" · %s shared", view_count(shared).text).text : "",
+		cached ? view_form(" · %s cached", view_count(cached).text).text : "",
+		pinned ? view_form(" · %s pinned", view_count(pinned).text).text : "", format_words(t).text,
 		(long long)view_page_size(t));
 }
 
@@ -120,7 +100,6 @@ static int put_summary(struct pen *p, int y, const struct timeline *t, int32_t p
 	const struct tl_page *g = timeline_page(t, page);
 	const char *dot = glyph(p->c, GLYPH_DOT);
 	int64_t size = view_page_size(t);
-	char part[VIEW_NUM];
 	int x = view_put(p, 0, y, INK_BRIGHT, "page %d ", page);
 
 	if (t->n_memory > 1)
@@ -141,61 +120,48 @@ static int put_summary(struct pen *p, int y, const struct timeline *t, int32_t p
 		x += view_put(p, x, y, INK_DIM, "%s pinned ", dot);
 	if (g->refs && g->skipped > 0)
 		x += g->skipped < 1 ? view_put(p, x, y, INK_DIM, "%s %s read ", dot,
-								  view_percent(part, 1 - (double)g->skipped))
+								  view_percent(1 - (double)g->skipped).text)
 							: view_put(p, x, y, INK_DIM, "%s not read ", dot);
 	if (g->refs && g->heat > 0 && x + 17 <= p->r.w)
-		x +=
-			view_put(p, x, y, INK_DIM, "%s attention %s", dot, view_percent(part, (double)g->heat));
+		x += view_put(p, x, y, INK_DIM, "%s attention %s", dot, view_percent((double)g->heat).text);
 	return x;
 }
 
 /* The event as text; the label of the request comes before it. */
-static void event_words(char *out, size_t cap, const struct tl_page_event *e)
+static struct view_text event_words(const struct tl_page_event *e)
 {
 	switch (e->action) {
-	case EV_PAGE_alloc: snprintf(out, cap, "takes it for its block %d", e->block); break;
+	case EV_PAGE_alloc: return view_form("takes it for its block %d", e->block);
 	case EV_PAGE_share:
-		snprintf(
-			out, cap, "reads it: same beginning, %d reader%s", e->refs, e->refs == 1 ? "" : "s");
-		break;
+		return view_form("reads it: same beginning, %d reader%s", e->refs, plural(e->refs));
 	case EV_PAGE_copy:
-		snprintf(out, cap, "copies page %lld into it before writing", (long long)e->other);
-		break;
+		return view_form("copies page %lld into it before writing", (long long)e->other);
 	case EV_PAGE_release:
-		if (e->refs)
-			snprintf(out, cap, "lets go, %d reader%s left", e->refs, e->refs == 1 ? "" : "s");
-		else
-			snprintf(out, cap, "released, no reader is left");
-		break;
-	case EV_PAGE_unseen:
-		snprintf(out, cap, "gives it back: out of sight of all its rows to come");
-		break;
-	case EV_PAGE_cache: snprintf(out, cap, "filled it: kept by the prefix cache"); break;
+		return e->refs ? view_form("lets go, %d reader%s left", e->refs, plural(e->refs))
+					   : view_form("released, no reader is left");
+	case EV_PAGE_unseen: return view_form("gives it back: out of sight of all its rows to come");
+	case EV_PAGE_cache: return view_form("filled it: kept by the prefix cache");
 	case EV_PAGE_evict:
-		if (e->other >= 0)
-			snprintf(out, cap, "evicted, unused for %lld steps", (long long)e->other);
-		else
-			snprintf(out, cap, "evicted: the cache was emptied");
-		break;
-	case EV_PAGE_free: snprintf(out, cap, "free"); break;
-	case EV_PAGE_pin: snprintf(out, cap, "pinned, for request %lld", (long long)e->other); break;
-	case EV_PAGE_unpin: snprintf(out, cap, "pinned no more"); break;
-	case EV_N_page_action: *out = '\0'; break;
+		return e->other >= 0 ? view_form("evicted, unused for %lld steps", (long long)e->other)
+							 : view_form("evicted: the cache was emptied");
+	case EV_PAGE_free: return view_form("free");
+	case EV_PAGE_pin: return view_form("pinned, for request %lld", (long long)e->other);
+	case EV_PAGE_unpin: return view_form("pinned no more");
+	case EV_N_page_action: break;
 	}
+	return (struct view_text){ "" };
 }
 
 static void put_event(struct pen *p, int y, const struct tl_page_event *e)
 {
-	char words[96];
 	int w = 1;
 
-	event_words(words, sizeof words, e);
 	view_put_right(p, 9, y, INK_DIM, "step %4lld", (long long)e->step);
 	if (e->request)
 		w = view_put_label(p, 11, y, e->request);
 	else if (e->action == EV_PAGE_evict)
 		view_put(p, 11, y, INK_BRIGHT, "%s", glyph(p->c, GLYPH_MARK_EVICTED));
-	view_put(p, 12 + w, y, INK_TEXT, "%s", words);
+	view_put(p, 12 + w, y, INK_TEXT, "%s", event_words(e).text);
 }
 
 /* Newest last, as it is read. Returns the row after it. */
@@ -215,7 +181,7 @@ static int put_plain(struct pen *p, int x, int y, const struct timeline *t, int3
 {
 	struct pen in = *p;
 
-	in.ink = id >= 0 && id < t->n_vocab && t->vocab[id].special ? INK_DIM : INK_TEXT;
+	in.ink = view_is_special(t, id) ? INK_DIM : INK_TEXT;
 	return memchr(text, '\n', (size_t)size) ? view_put_token(p, x, y, p->r.w - x, t, id)
 											: pen_text(&in, x, y, text, size);
 }
@@ -289,19 +255,18 @@ static void draw_waste(struct pen *p, int y, const struct timeline *t)
 {
 	const struct tl_step *last = timeline_last_step(t);
 	bool wide = p->r.w >= 84;
-	char a[VIEW_NUM], b[VIEW_NUM], ctx[VIEW_NUM];
 	int x;
 
 	if (!last || !last->s.running || !(last->s.tail_waste_bytes || last->s.reserve_waste_bytes))
 		return; /* a recurrent state has a fixed size */
 	x = view_put(p, 0, y, INK_DIM,
 		wide ? "internal fragmentation (unused room in last pages) " : "fragmentation ");
-	x += view_put(p, x, y, INK_TEXT, "%s", view_bytes(a, (double)last->s.tail_waste_bytes));
+	x += view_put(p, x, y, INK_TEXT, "%s", view_bytes((double)last->s.tail_waste_bytes).text);
 	x += view_put(p, x, y, INK_DIM, wide ? " %s contiguous reservation" : " %s reserved",
 		glyph(p->c, GLYPH_DOT));
 	if (wide)
-		x += view_put(p, x, y, INK_DIM, " (%s tokens each)", view_count(ctx, t->session.ctx));
-	view_put(p, x, y, INK_TEXT, " %s", view_bytes(b, (double)last->s.reserve_waste_bytes));
+		x += view_put(p, x, y, INK_DIM, " (%s tokens each)", view_count(t->session.ctx).text);
+	view_put(p, x, y, INK_TEXT, " %s", view_bytes((double)last->s.reserve_waste_bytes).text);
 }
 
 /* The block table of a request: its pages in the order of its text, each number on the heat of the
@@ -315,7 +280,7 @@ static int put_table(
 	int x = LEFT;
 
 	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%d page%s, %lld tokens", held,
-		held == 1 ? "" : "s", (long long)r->computed);
+		plural(held), (long long)r->computed);
 	for (int32_t b = 0; b < r->n_pages; b++) {
 		struct pen in = *p;
 		int32_t page = r->pages[b];
@@ -399,7 +364,6 @@ static void draw_small(struct pen *p, const struct timeline *t, struct view_stat
 static void pages_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	int32_t shown = t->n_pages ? page_in_focus(t, s) : -1;
-	char figure[224];
 
 	if (t->attached.on) {
 		view_attached_cache(p, t);
@@ -409,8 +373,7 @@ static void pages_draw(struct pen *p, const struct timeline *t, struct view_stat
 		view_empty(p, view_pages.name, "nothing yet: the pool of pages is made with the session");
 		return;
 	}
-	figure_of(t, figure, sizeof figure);
-	pen_head(p, pages_are_states(t) ? "states" : view_pages.name, figure);
+	pen_head(p, pages_are_states(t) ? "states" : view_pages.name, figure_of(t).text);
 	if (s->zoomed && p->r.h >= 10 && p->r.w >= 30)
 		draw_zoomed(p, t, s, shown);
 	else

@@ -5,12 +5,7 @@
  * see, a bar for how much of it was read. What a pin keeps is underlined. All cells are as wide as
  * the longest label needs. Where not all pages fit, free ones are left out and counted, then those
  * that only the prefix cache keeps: pages in use matter most. Thread: the UI's. */
-#include "tui/views/view_pages_map.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "tui/views/view_heat.h"
 #include "tui/views/view_util.h"
 
 enum { FLASH_STEPS = 8 };
@@ -61,8 +56,8 @@ static void draw_page(
 	bool flash = just_evicted(page, step_now(t));
 
 	if (page_is_free(page)) {
-		in.ink = flash ? INK_BRIGHT : INK_RULE;
-		pen_text(&in, x, y, glyph(p->c, flash ? GLYPH_MARK_EVICTED : GLYPH_DOT), -1);
+		view_put(p, x, y, flash ? INK_BRIGHT : INK_RULE, "%s",
+			glyph(p->c, flash ? GLYPH_MARK_EVICTED : GLYPH_DOT));
 		return;
 	}
 	in.ink = page->refs ? (uint8_t)view_ink(page->owner) : INK_DIM;
@@ -87,7 +82,7 @@ struct map {
 	int32_t n;            /* pages in the map */
 	int32_t first, cells; /* drawn of these: first … first + cells - 1 */
 	int note_w;           /* columns of the note at the end of the last row */
-	char note[64];
+	struct view_text note;
 };
 
 /* A label and the mark of its readers. */
@@ -125,7 +120,6 @@ static void note_make(struct map *m, const struct timeline *t)
 {
 	int32_t rank = 0, held = 0, free = 0;
 	bool read = false;
-	char a[VIEW_NUM], b[VIEW_NUM];
 
 	for (int32_t i = m->from; i < m->to; i++) {
 		bool in = in_map(m, t, i), seen = in && rank >= m->first && rank < m->first + m->cells;
@@ -135,12 +129,10 @@ static void note_make(struct map *m, const struct timeline *t)
 		held += !seen && !page_is_free(&t->page[i]);
 		read |= !seen && t->page[i].refs > 0;
 	}
-	if (!held)
-		snprintf(m->note, sizeof m->note, "+%s free", view_count(a, free));
-	else
-		snprintf(m->note, sizeof m->note, read ? "+%s more, %s free" : "+%s cached, %s free",
-			view_count(a, held), view_count(b, free));
-	m->note_w = (int)strlen(m->note);
+	m->note = !held ? view_form("+%s free", view_count(free).text)
+					: view_form("+%s %s, %s free", view_count(held).text, read ? "more" : "cached",
+						  view_count(free).text);
+	m->note_w = (int)strlen(m->note.text);
 }
 
 static int32_t row_to_keep(
@@ -236,12 +228,12 @@ static int draw_map(struct pen *p, const struct timeline *t, struct view_state *
 		if (i == shown)
 			pen_restyle(p, (struct rect){ x, y, m.cell, 1 }, ATTR_REVERSE);
 	}
-	if (!m.note[0])
+	if (!*m.note.text)
 		return (m.cells + m.per_row - 1) / m.per_row;
 	end = m.cells % m.per_row * m.cell;
 	last = m.cells / m.per_row + (end + 2 + m.note_w > p->r.w);
 	last = last < m.rows - 1 ? last : m.rows - 1;
-	view_put_right(p, m.per_row * m.cell, last, INK_DIM, "%s", m.note);
+	view_put_right(p, m.per_row * m.cell, last, INK_DIM, "%s", m.note.text);
 	return last + 1;
 }
 
@@ -249,7 +241,6 @@ static void draw_group_name(
 	struct pen *p, const struct timeline *t, const struct ev_memory *m, int32_t first)
 {
 	int x = view_put(p, 0, 0, INK_DIM, "%s", ev_code_name("memory_kind", m->kind));
-	char bytes[VIEW_NUM], n[VIEW_NUM];
 	int32_t used = 0;
 
 	for (int32_t i = first; i < first + m->pages; i++)
@@ -257,9 +248,9 @@ static void draw_group_name(
 	if (m->window > 0)
 		x += view_put(p, x, 0, INK_DIM, " of %lld", (long long)m->window);
 	view_put(p, x, 0, INK_DIM, ": %lld layer%s, %d of %s %s, %s each", (long long)m->layers,
-		m->layers == 1 ? "" : "s", used, view_count(n, m->pages),
+		plural(m->layers), used, view_count(m->pages).text,
 		m->kind == EV_MEMORY_KIND_recurrent || m->kind == EV_MEMORY_KIND_kept ? "states" : "pages",
-		view_bytes(bytes, (double)m->page_bytes));
+		view_bytes((double)m->page_bytes).text);
 }
 
 /* The map of the shown page's memory group scrolls; the others get the rows they need, or a

@@ -5,12 +5,8 @@
  * what is their own. A request that ended and that another goes on from (the last turn of a
  * conversation) is a part of that other's line. cursor[VIEW_PREFIX] is the scroll of the zoomed
  * table. Thread: the UI's. */
-#include <stdio.h>
-#include <string.h>
 
-#include "tui/views/view_prefix.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum {
 	LEAVES_MAX = 24,
@@ -190,24 +186,20 @@ static void tree_make(
 }
 
 /* Why the match ended, in words. */
-static void reason_words(char *out, size_t cap, const struct timeline *t, const struct ev_lookup *l)
+static struct view_text reason_words(const struct timeline *t, const struct ev_lookup *l)
 {
-	char quote[VIEW_TOKEN], a[VIEW_NUM], b[VIEW_NUM];
-
 	switch (l->reason) {
 	case EV_PREFIX_hit:
-		snprintf(out, cap, "hit %s of %s", view_count(a, l->hit), view_count(b, l->asked));
-		break;
+		return view_form("hit %s of %s", view_count(l->hit).text, view_count(l->asked).text);
 	case EV_PREFIX_diverged:
-		snprintf(out, cap, "miss at %s: %s", view_count(a, l->diverge_pos),
-			l->got == EV_NULL_I ? "?" : view_quote(quote, t, (int32_t)l->got));
-		break;
-	case EV_PREFIX_evicted: snprintf(out, cap, "evicted from %s on", view_count(a, l->hit)); break;
-	case EV_PREFIX_pruned: snprintf(out, cap, "no state after %s", view_count(a, l->hit)); break;
-	case EV_PREFIX_tail: snprintf(out, cap, "new from %s on", view_count(a, l->hit)); break;
-	case EV_PREFIX_empty: snprintf(out, cap, "no match"); break;
-	case EV_PREFIX_off: snprintf(out, cap, "cache off"); break;
-	default: *out = '\0';
+		return view_form("miss at %s: %s", view_count(l->diverge_pos).text,
+			l->got == EV_NULL_I ? "?" : view_quote(t, (int32_t)l->got).text);
+	case EV_PREFIX_evicted: return view_form("evicted from %s on", view_count(l->hit).text);
+	case EV_PREFIX_pruned: return view_form("no state after %s", view_count(l->hit).text);
+	case EV_PREFIX_tail: return view_form("new from %s on", view_count(l->hit).text);
+	case EV_PREFIX_empty: return view_form("no match");
+	case EV_PREFIX_off: return view_form("cache off");
+	default: return (struct view_text){ "" };
 	}
 }
 
@@ -243,7 +235,7 @@ static int put_beginning(
 		int32_t size, id = token_at(line->r[0], pos);
 		const char *bytes = timeline_token_bytes(t, id, &size);
 
-		if (id >= 0 && id < t->n_vocab && t->vocab[id].special) {
+		if (view_is_special(t, id)) {
 			if (line->from == 0 && ++n_special == SYSTEM_SPECIALS && is_system(text, n)) {
 				beyond = true;
 				n = 0;
@@ -268,9 +260,7 @@ static int put_beginning(
 
 static int put_pages(struct pen *p, int x, int y, int64_t pages)
 {
-	char n[VIEW_NUM];
-
-	return view_put(p, x, y, INK_DIM, "%s page%s", view_count(n, pages), pages == 1 ? "" : "s");
+	return view_put(p, x, y, INK_DIM, "%s page%s", view_count(pages).text, plural(pages));
 }
 
 static void draw_shared(struct pen *p, int y, const struct timeline *t, const struct line *line)
@@ -291,19 +281,15 @@ static void draw_leaf(struct pen *p, int y, const struct timeline *t, const stru
 	const struct tl_request *r = line->r[0];
 	int reason_x = p->r.w < 44 ? p->r.w * 5 / 9 : p->r.w * REASON_X / 50;
 	int x = draw_branch(p, y, line), end = reason_x - PAGES_W - 2;
-	struct pen in = *p;
-	char words[VIEW_TOKEN + 48], asks[VIEW_ASKS];
+	char asks[VIEW_ASKS];
 
 	x += view_put_label(p, x, y, r->id) + 1;
-	in.ink = is_live(r) ? (uint8_t)view_ink(r->id) : INK_DIM;
-	pen_clip(&in, x, y, end - x - (line->pages > 99), view_asks(r, asks, sizeof asks), -1);
+	view_clip(p, x, y, end - x - (line->pages > 99), is_live(r) ? view_ink(r->id) : INK_DIM,
+		view_asks(r, asks, sizeof asks));
 	view_put_right(p, end + 3, y, INK_DIM, "%lld", (long long)line->pages);
 	view_put(p, end + 4, y, INK_DIM, line->pages == 1 ? "page" : "pages");
-	in.ink = INK_DIM;
-	snprintf(words, sizeof words, "waits");
-	if (r->looked_up)
-		reason_words(words, sizeof words, t, &r->lookup);
-	pen_clip(&in, reason_x, y, p->r.w - reason_x, words, -1);
+	view_put(
+		p, reason_x, y, INK_DIM, "%s", r->looked_up ? reason_words(t, &r->lookup).text : "waits");
 }
 
 static void draw_tree(struct pen *p, const struct timeline *t, const struct view_state *s)
@@ -323,66 +309,161 @@ static void draw_tree(struct pen *p, const struct timeline *t, const struct view
 /* One line for small screens: the newest lookup, in words. */
 static void draw_newest(struct pen *p, int y, const struct timeline *t, const struct tl_request *r)
 {
-	char words[VIEW_TOKEN + 48];
-
-	reason_words(words, sizeof words, t, &r->lookup);
-	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%s", words);
+	view_put(
+		p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%s", reason_words(t, &r->lookup).text);
 }
 
 static void draw_rate(struct pen *p, int y, const struct timeline *t)
 {
-	char hit[VIEW_NUM], all[VIEW_NUM], part[VIEW_NUM];
-
 	if (!t->n_prompt_tokens)
 		return;
 	view_put(p, 0, y, INK_TEXT, "in this session %s of %s prompt tokens were found: %s",
-		view_count(hit, t->n_hit_tokens), view_count(all, t->n_prompt_tokens),
-		view_percent(part, (double)t->n_hit_tokens / (double)t->n_prompt_tokens));
+		view_count(t->n_hit_tokens).text, view_count(t->n_prompt_tokens).text,
+		view_percent((double)t->n_hit_tokens / (double)t->n_prompt_tokens).text);
+}
+
+/* --- pins, and the table of lookups --- */
+
+/* Declared prefixes: what each costs in pages, how long it is kept, and what it gave. */
+static void draw_pin(struct pen *p, int y, const struct timeline *t, const struct tl_pin *pin)
+{
+	const int64_t left =
+		pin->ttl_ns == EV_NULL_I ? EV_NULL_I : pin->t_ns + pin->ttl_ns - t->last_t_ns;
+	const char *dot = glyph(p->c, GLYPH_DOT);
+	int x = view_put(p, 0, y, INK_TEXT, "pin ");
+
+	x += view_put_label(p, x, y, pin->pin);
+	x += view_put(p, x, y, INK_DIM, " %s tokens %s ", view_count(pin->tokens).text, dot);
+	x += view_put(p, x, y, INK_TEXT, "%s pages", view_count(pin->pages).text);
+	x += view_put(p, x, y, INK_DIM, ", %s %s ", view_bytes((double)pin->bytes).text, dot);
+	if (pin->last == EV_PIN_asked)
+		x += view_put(p, x, y, INK_DIM, "is computed");
+	else if (left == EV_NULL_I)
+		x += view_put(p, x, y, INK_DIM, "until it is removed");
+	else
+		x += view_put(
+			p, x, y, INK_TEXT, "%lld s left", (long long)(left > 0 ? left / 1000000000 : 0));
+	x += view_put(p, x, y, INK_DIM, " %s gave %s tokens to %lld prompt%s", dot,
+		view_count(pin->given).text, (long long)pin->prompts, plural(pin->prompts));
+}
+
+static int draw_pins(struct pen *p, int y, int rows, const struct timeline *t)
+{
+	int n = 0, at = 0;
+
+	for (int32_t i = 0; i < t->n_pins; i++)
+		n += timeline_pin_lives(&t->pin[i]);
+	n = n < rows ? n : rows;
+	for (int32_t i = t->n_pins; p && i-- > 0 && at < n;)
+		if (timeline_pin_lives(&t->pin[i]))
+			draw_pin(p, y + n - ++at, t, &t->pin[i]);
+	return n > 0 ? n : 0;
+}
+
+enum { AT_REQUEST, AT_ASKED, AT_HIT, AT_PAGES, AT_PART, AT_WHY };
+static const struct column wide[] = { { "request", -26, 0 }, { "prompt", 10, 0 }, { "found", 8, 0 },
+	{ "pages", 8, 0 }, { "part", 8, 0 }, { "why it ended there", 0, 3 } };
+static const struct column narrow[] = { { "request", -18, 0 }, { "prompt", 8, 0 },
+	{ "found", 7, 0 }, { "pages", 7, 0 }, { "part", 7, 0 }, { "why it ended there", 0, 2 } };
+
+static void put_reason(
+	const struct table *table, const struct timeline *t, const struct ev_lookup *l)
+{
+	if (l->reason == EV_PREFIX_diverged && l->got != EV_NULL_I && l->expected != EV_NULL_I) {
+		table_put(table, AT_WHY, INK_DIM, "at %s it says %s, %s said %s",
+			view_count(l->diverge_pos).text, view_quote(t, (int32_t)l->got).text,
+			l->nearest > 0 ? view_label(l->nearest).text : "?",
+			view_quote(t, (int32_t)l->expected).text);
+		return;
+	}
+	for (const struct ev_code *c = ev_codes; c->list; c++)
+		if (!strcmp(c->list, "prefix") && c->value == l->reason)
+			table_put(table, AT_WHY, INK_DIM, "%s", c->doc);
+}
+
+static void draw_lookup(
+	const struct table *table, const struct timeline *t, const struct tl_request *r)
+{
+	const struct ev_lookup *l = &r->lookup;
+	char asks[VIEW_ASKS];
+	struct pen in = table_cell(table, AT_REQUEST);
+	const int label_w = view_put_label(&in, 0, 0, r->id);
+
+	view_clip(&in, label_w + 1, 0, in.r.w - label_w - 1,
+		r->state != TL_FINISHED ? view_ink(r->id) : INK_DIM, view_asks(r, asks, sizeof asks));
+	table_put(table, AT_ASKED, INK_TEXT, "%s", view_count(l->asked).text);
+	table_put(table, AT_HIT, INK_TEXT, "%s", view_count(l->hit).text);
+	table_put(table, AT_PAGES, INK_TEXT, "%s", view_count(l->hit_pages).text);
+	table_put(table, AT_PART, INK_BRIGHT, "%s",
+		view_percent(l->asked > 0 ? (double)l->hit / (double)l->asked : (double)NAN).text);
+	put_reason(table, t, l);
+}
+
+static void draw_lookups(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	struct table table = TABLE(p, wide, 0);
+	int rows = p->r.h - 1, n = 0, skip;
+
+	for (int32_t i = 0; i < t->n_requests; i++)
+		n += t->request[i].looked_up;
+	table.column = p->r.w < 96 ? narrow : wide;
+	table_heads(&table);
+	skip = table_first(&s->cursor[VIEW_PREFIX], n, rows); /* counted from the end */
+	table.y = n < rows ? n : rows;
+	for (int32_t i = t->n_requests; i-- > 0 && table.y > 0;)
+		if (t->request[i].looked_up && skip-- <= 0) {
+			draw_lookup(&table, t, &t->request[i]);
+			table.y--;
+		}
 }
 
 static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	const int pins = view_put_pins(NULL, 0, 8, t), half = (p->r.h - 5 - pins) / 2;
+	const int pins = draw_pins(NULL, 0, 8, t), half = (p->r.h - 5 - pins) / 2;
 	struct pen tree = pen_sub(p, (struct rect){ 0, 2, p->r.w > 90 ? 90 : p->r.w, half });
 	struct pen table =
 		pen_sub(p, (struct rect){ 0, 5 + half + pins, p->r.w, p->r.h - 5 - half - pins });
 
 	draw_tree(&tree, t, s);
-	view_put_pins(p, 3 + half, pins, t);
+	draw_pins(p, 3 + half, pins, t);
 	draw_rate(p, 3 + half + pins, t);
-	view_put_lookups(&table, t, s);
+	draw_lookups(&table, t, s);
+}
+
+/* What became of the request in focus. */
+static struct view_text figure_of(const struct tl_request *r)
+{
+	if (r && r->looked_up)
+		return view_form("hit %s of %s tokens%s", view_count(r->lookup.hit).text,
+			view_count(r->lookup.asked).text,
+			r->lookup.pinned > 0
+				? view_form(" · %s of them pinned", view_count(r->lookup.pinned).text).text
+				: "");
+	return view_form(!r || r->state != TL_FINISHED ? "waits to be looked up"
+					 : r->n_tokens && r->token[0].source == EV_SOURCE_taken ? "taken from a search"
+					 : r->n_tokens && ev_is_earlier(r->token[0].source) ? "of the session before"
+																		: "was not looked up");
 }
 
 static void prefix_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
-	char figure[128], a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM];
-	const int pins = view_put_pins(NULL, 0, (p->r.h - 1) / 3, t);
+
+	const int pins = draw_pins(NULL, 0, (p->r.h - 1) / 3, t);
 	struct pen tree = pen_sub(p, (struct rect){ 0, 1, p->r.w, p->r.h - 1 - pins });
 
 	if (!t->n_requests) {
 		view_empty(p, view_prefix.name, "nothing yet: each prompt is looked up when it arrives");
 		return;
 	}
-	snprintf(figure, sizeof figure, "%s",
-		!r || r->state != TL_FINISHED                          ? "waits to be looked up"
-		: r->n_tokens && r->token[0].source == EV_SOURCE_taken ? "taken from a search"
-		: r->n_tokens && ev_is_earlier(r->token[0].source)     ? "of the session before"
-															   : "was not looked up");
-	if (r && r->looked_up)
-		snprintf(figure, sizeof figure, "hit %s of %s tokens", view_count(a, r->lookup.hit),
-			view_count(b, r->lookup.asked));
-	if (r && r->looked_up && r->lookup.pinned > 0)
-		snprintf(figure + strlen(figure), sizeof figure - strlen(figure), " · %s of them pinned",
-			view_count(c, r->lookup.pinned));
-	pen_head(p, view_prefix.name, figure);
+	pen_head(p, view_prefix.name, figure_of(r).text);
 	if (s->zoomed && p->r.h >= 14 && p->r.w >= 60)
 		draw_zoomed(p, t, s);
 	else if (p->r.h == 2 && r && r->looked_up)
 		draw_newest(p, 1, t, r);
 	else {
 		draw_tree(&tree, t, s);
-		view_put_pins(p, p->r.h - pins, pins, t);
+		draw_pins(p, p->r.h - pins, pins, t);
 	}
 }
 

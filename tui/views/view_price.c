@@ -1,14 +1,8 @@
 /* The price view: what the lossy settings cost at each token of an answer, against its exact twin,
  * and what they save in a decode step. All of it is the events price and step.
  * Thread: the UI's. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "engine/lossy.h"
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 #define NANO 1e-9
 
@@ -99,33 +93,27 @@ static void put_row(
 	table_put(t, AT_MORE, INK_DIM, "%s", more);
 }
 
-static void put_cost(struct table *t, const char *label, const double v[2],
-	const char *(*format)(char *buf, double v))
+static void put_cost(
+	struct table *t, const char *label, const double v[2], struct view_text (*format)(double v))
 {
-	char lossy[VIEW_NUM], exact[VIEW_NUM], part[VIEW_NUM], more[VIEW_NUM + 16] = "";
-
-	if (v[1] > 0)
-		snprintf(more, sizeof more, "%s of the exact", view_percent(part, v[0] / v[1]));
-	put_row(t, label, format(lossy, v[0]), format(exact, v[1]), more);
+	put_row(t, label, format(v[0]).text, format(v[1]).text,
+		v[1] > 0 ? view_form("%s of the exact", view_percent(v[0] / v[1]).text).text : "");
 }
 
-static const char *format_ops(char *buf, double ops)
+static struct view_text format_ops(double ops)
 {
-	snprintf(buf, VIEW_NUM, "%.4g Gop", ops / 1e9);
-	return buf;
+	return view_form("%.4g Gop", ops / 1e9);
 }
 
 static int draw_table(struct pen *p, int y, const struct timeline *t, const struct sums *s)
 {
 	struct table table = TABLE(p, sides, y - 1);
 	const struct step_sums m = steps_of(t);
-	char lossy[VIEW_NUM], exact[VIEW_NUM], n[VIEW_NUM], more[64];
 
 	put_row(&table, "", "lossy", "exact", "");
-	snprintf(lossy, sizeof lossy, "%.4g", exp(s->lossy / s->n));
-	snprintf(exact, sizeof exact, "%.4g", exp(s->exact / s->n));
-	snprintf(more, sizeof more, "of the %s tokens that the lossy model drew", view_count(n, s->n));
-	put_row(&table, "perplexity", lossy, exact, more);
+	put_row(&table, "perplexity", view_form("%.4g", exp(s->lossy / s->n)).text,
+		view_form("%.4g", exp(s->exact / s->n)).text,
+		view_form("of the %s tokens that the lossy model drew", view_count(s->n).text).text);
 	if (!m.n)
 		return table.y + 1;
 	put_cost(&table, "a decode step: bytes", m.bytes, view_bytes);
@@ -145,16 +133,6 @@ static void column_range(const struct tl_request *r, int w, int x, int32_t *firs
 		*end = *first + 1;
 }
 
-/* A bar of so many eighths of a cell, from the bottom. */
-static void draw_column(struct pen *p, struct rect c, int x, int eighths, enum ink ink)
-{
-	for (int i = 0; i < c.h && eighths > 0; i++, eighths -= 8) {
-		const char block[] = { '\xe2', '\x96', (char)(0x80 + (eighths > 8 ? 8 : eighths)), '\0' };
-
-		view_put(p, c.x + x, c.y + c.h - 1 - i, ink, "%s", p->c->ascii ? "#" : block);
-	}
-}
-
 static void draw_kl(struct pen *p, struct rect c, const struct tl_request *r, double most)
 {
 	for (int x = 0; x < c.w; x++) {
@@ -167,8 +145,8 @@ static void draw_kl(struct pen *p, struct rect c, const struct tl_request *r, do
 			kl = has_twin(&r->token[i]) ? fmax(kl, (double)r->token[i].price.kl * NANO) : kl;
 			differ |= parts(&r->token[i]);
 		}
-		draw_column(p, c, x, most > 0 ? (int)ceil(8 * kl / most * c.h) : 0,
-			differ ? INK_REJECTED : INK_BAR);
+		view_stack(p, c.x + x, c.y, c.h, differ ? INK_REJECTED : INK_BAR,
+			most > 0 ? ceil(8 * kl / most * c.h) / 8 : 0);
 	}
 }
 

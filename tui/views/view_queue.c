@@ -1,45 +1,21 @@
 /* The view "queue": how many waited at each step, who came, entered and lost its slot; who waits
  * now, in the policy's order with the rank that it goes by, and what for; how long users and
  * classes waited. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "engine/sched/policy.h"
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { MOST = 256, NAME_W = 10, LEAST_CHART_W = 8 };
 
 /* ---- the steps ---- */
 
-struct lane {
+static const struct lane {
 	const char *name;
 	enum ink ink;
-	int64_t (*of)(const struct tl_step *s);
-};
-
-static int64_t n_waiting(const struct tl_step *s)
-{
-	return s->s.waiting;
-}
-static int64_t n_arrived(const struct tl_step *s)
-{
-	return s->arrived;
-}
-static int64_t n_admitted(const struct tl_step *s)
-{
-	return s->admitted;
-}
-static int64_t n_preempted(const struct tl_step *s)
-{
-	return s->preempted;
-}
-
-static const struct lane lanes[] = { { "arrived", INK_BRIGHT, n_arrived },
-	{ "admitted", INK_ACCEPTED, n_admitted }, { "preempted", INK_REJECTED, n_preempted } };
+	size_t of; /* in struct tl_step: how many */
+} lanes[] = { { "arrived", INK_BRIGHT, offsetof(struct tl_step, arrived) },
+	{ "admitted", INK_ACCEPTED, offsetof(struct tl_step, admitted) },
+	{ "preempted", INK_REJECTED, offsetof(struct tl_step, preempted) } };
 enum { N_LANES = sizeof lanes / sizeof *lanes };
 
 static int32_t first_step(const struct timeline *t, int columns)
@@ -52,7 +28,7 @@ static int64_t most_waiting(const struct timeline *t, int columns)
 	int64_t most = 0;
 
 	for (int32_t i = first_step(t, columns); i < t->n_steps; i++)
-		most = n_waiting(&t->step[i]) > most ? n_waiting(&t->step[i]) : most;
+		most = t->step[i].s.waiting > most ? t->step[i].s.waiting : most;
 	return most;
 }
 
@@ -61,17 +37,14 @@ static void draw_length(struct pen *p, const struct timeline *t, int y, int rows
 {
 	const int columns = p->r.w - NAME_W;
 	const int64_t most = most_waiting(t, columns);
-	struct pen in = *p;
-	char n[VIEW_NUM];
 
-	in.ink = INK_BAR;
 	view_put(p, 0, y, INK_DIM, "waiting");
 	if (rows > 1)
-		view_put(p, 0, y + 1, INK_DIM, "to %s", view_count(n, most));
+		view_put(p, 0, y + 1, INK_DIM, "to %s", view_count(most).text);
 	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
 		 i++, x++)
 		view_stack(
-			&in, x, y, rows, most ? (double)n_waiting(&t->step[i]) / (double)most * rows : 0);
+			p, x, y, rows, INK_BAR, most ? (double)t->step[i].s.waiting / (double)most * rows : 0);
 }
 
 static void draw_lane(struct pen *p, const struct timeline *t, const struct lane *lane, int y)
@@ -81,7 +54,7 @@ static void draw_lane(struct pen *p, const struct timeline *t, const struct lane
 	view_put(p, 0, y, INK_DIM, "%s", lane->name);
 	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
 		 i++, x++) {
-		const int64_t n = lane->of(&t->step[i]);
+		const int32_t n = *(const int32_t *)(const void *)((const char *)&t->step[i] + lane->of);
 
 		if (n > 0)
 			view_put(p, x, y, lane->ink, "%c", n > 9 ? '+' : (char)('0' + n));
@@ -117,42 +90,34 @@ static int32_t held_for(const struct timeline *t)
 }
 
 /* Why nobody else was admitted in the newest step. */
-static void hold_words(const struct timeline *t, char *out, size_t size)
+static struct view_text hold_words(const struct timeline *t)
 {
 	const struct tl_step *last = timeline_last_step(t);
 	const struct sched_policy *p = policy_of(t);
-	const char *first =
-		last && last->s.hold_first > 0 ? view_label(last->s.hold_first).text : "the first";
-	char who[16];
+	const struct view_text who =
+		last && last->s.hold_first > 0 ? view_label(last->s.hold_first) : view_form("the first");
 
-	snprintf(who, sizeof who, "%s", first);
-	out[0] = '\0';
-	if (!last || last->s.hold == EV_NULL_I)
-		return;
-	switch ((enum ev_code_hold)last->s.hold) {
-	case EV_HOLD_slot: snprintf(out, size, "every slot is taken"); break;
+	switch (last && last->s.hold != EV_NULL_I ? (enum ev_code_hold)last->s.hold : EV_N_hold) {
+	case EV_HOLD_slot: return view_form("every slot is taken");
 	case EV_HOLD_policy:
-		snprintf(out, size, "%s waits for %s", p ? p->name : "the policy",
+		return view_form("%s waits for %s", p ? p->name : "the policy",
 			p && p->closed_until ? p->closed_until : "what the log does not say");
-		break;
-	case EV_HOLD_pages: snprintf(out, size, "%s, the first in order, lacks pages", who); break;
+	case EV_HOLD_pages: return view_form("%s, the first in order, lacks pages", who.text);
 	case EV_HOLD_sibling:
-		snprintf(out, size, "%s lets another compute the prompt they share", who);
-		break;
-	case EV_N_hold: break;
+		return view_form("%s lets another compute the prompt they share", who.text);
+	default: return (struct view_text){ "" };
 	}
 }
 
 static int draw_hold(struct pen *p, const struct timeline *t, int y)
 {
 	const int32_t n = held_for(t);
-	char words[160];
+	const struct view_text words = hold_words(t);
 
-	hold_words(t, words, sizeof words);
-	if (!words[0])
+	if (!words.text[0])
 		return 0;
-	view_put(p, 0, y, INK_TEXT, "%s (%s%d step%s)", words, n == t->n_steps && n > 1 ? "over " : "",
-		n, n == 1 ? "" : "s");
+	view_put(p, 0, y, INK_TEXT, "%s (%s%d step%s)", words.text,
+		n == t->n_steps && n > 1 ? "over " : "", n, plural(n));
 	return 1;
 }
 
@@ -174,21 +139,17 @@ static void draw_order_head(const struct table *table, const struct timeline *t)
 			ranked ? "least rank first: " : "in order of arrival", ranked ? policy->rank_is : "");
 }
 
-static void rank_words(char *buf, const struct sched_policy *policy, int64_t rank)
+static struct view_text rank_words(const struct sched_policy *policy, int64_t rank)
 {
 	if (!policy || !policy->rank_is)
-		buf[0] = '\0';
-	else if (rank == INT64_MAX)
-		snprintf(buf, VIEW_NUM, "none");
-	else
-		view_count(buf, rank);
+		return (struct view_text){ "" };
+	return rank == INT64_MAX ? view_form("none") : view_count(rank);
 }
 
 static void draw_waiter(
 	const struct table *table, const struct timeline *t, const struct tl_request *r, int nth)
 {
 	struct pen who = table_cell(table, AT_WHO);
-	char buf[VIEW_NUM];
 
 	table_put(table, AT_NTH, INK_DIM, "%d", nth);
 	view_put_label(&who, 0, 0, r->id);
@@ -196,13 +157,12 @@ static void draw_waiter(
 		table_put(
 			table, AT_STEPS, INK_REJECTED, "%s preempted", glyph(table->p->c, GLYPH_MARK_REJECTED));
 	} else {
-		table_put(table, AT_WAIT, INK_TEXT, "%s", view_ns(buf, timeline_latencies(t, r).queue));
+		table_put(table, AT_WAIT, INK_TEXT, "%s", view_ns(timeline_latencies(t, r).queue).text);
 		table_put(table, AT_STEPS, INK_TEXT, "%s",
-			view_count(buf, (int64_t)timeline_latency_steps(t, r).queue));
+			view_count((int64_t)timeline_latency_steps(t, r).queue).text);
 	}
-	table_put(table, AT_PROMPT, INK_TEXT, "%s", view_count(buf, r->params.n_prompt));
-	rank_words(buf, policy_of(t), rank_of(t, r->id));
-	table_put(table, AT_RANK, INK_TEXT, "%s", buf);
+	table_put(table, AT_PROMPT, INK_TEXT, "%s", view_count(r->params.n_prompt).text);
+	table_put(table, AT_RANK, INK_TEXT, "%s", rank_words(policy_of(t), rank_of(t, r->id)).text);
 	table_put(table, AT_USER, INK_TEXT, "%s", r->user ? r->user : "");
 	if (r->params.priority != EV_NULL_I)
 		table_put(table, AT_CLASS, INK_TEXT, "%" PRId64, r->params.priority);
@@ -259,33 +219,29 @@ static const struct column groups[] = { { NULL, -16, 0 }, { "came", 8, 0 }, { "w
 	{ "mean wait", 11, 0 }, { "longest", 11, 0 }, { "mean steps", 11, 0 },
 	{ "most steps", 13, 0 } };
 
-static void group_name(char *buf, const struct tl_group *g, bool by_user, bool rest)
+static struct view_text group_name(const struct tl_group *g, bool by_user, bool rest)
 {
 	if (rest)
-		snprintf(buf, VIEW_TOKEN, "all others");
-	else if (by_user)
-		snprintf(buf, VIEW_TOKEN, "%.40s", g->user ? g->user : "without a user");
-	else
-		snprintf(buf, VIEW_TOKEN, "class %" PRId64, g->priority);
+		return view_form("all others");
+	return by_user ? view_form("%.40s", g->user ? g->user : "without a user")
+				   : view_form("class %" PRId64, g->priority);
 }
 
 static void draw_group(const struct table *table, const struct timeline *t,
 	const struct tl_group *g, bool by_user, bool rest)
 {
 	const double n = g->admitted > 0 ? (double)g->admitted : (double)NAN;
-	char name[VIEW_TOKEN], buf[VIEW_NUM];
 
-	group_name(name, g, by_user, rest);
-	table_put(table, AT_NAME, INK_TEXT, "%s", name);
-	table_put(table, AT_CAME, INK_TEXT, "%s", view_count(buf, g->arrived));
+	table_put(table, AT_NAME, INK_TEXT, "%s", group_name(g, by_user, rest).text);
+	table_put(table, AT_CAME, INK_TEXT, "%s", view_count(g->arrived).text);
 	if (!rest)
 		table_put(table, AT_NOW, INK_TEXT, "%d", waits_of(t, g, by_user));
-	table_put(table, AT_MEAN, INK_TEXT, "%s", view_ns(buf, (double)g->ns / n));
-	table_put(table, AT_LONGEST, INK_TEXT, "%s", view_ns(buf, (double)g->most_ns * n / n));
+	table_put(table, AT_MEAN, INK_TEXT, "%s", view_ns((double)g->ns / n).text);
+	table_put(table, AT_LONGEST, INK_TEXT, "%s", view_ns((double)g->most_ns * n / n).text);
 	if (!g->admitted)
 		return;
 	table_put(table, AT_MEAN_STEPS, INK_TEXT, "%.1f", (double)g->steps / n);
-	table_put(table, AT_MOST_STEPS, INK_TEXT, "%s", view_count(buf, g->most_steps));
+	table_put(table, AT_MOST_STEPS, INK_TEXT, "%s", view_count(g->most_steps).text);
 }
 
 static int draw_groups(struct pen *p, const struct timeline *t, bool by_user, int y, int room)
@@ -339,12 +295,13 @@ static void draw_head(struct pen *p, const struct timeline *t)
 {
 	const struct tl_step *last = timeline_last_step(t);
 	const char *policy = timeline_setting(t, "policy");
-	char figure[160];
 
-	snprintf(figure, sizeof figure, "%d waiting · %" PRId64 " of %" PRId64 " slots%s%s",
-		view_waits(t, NULL, 0), last ? last->s.running : 0, t->session.slots, policy ? " · " : "",
-		policy ? policy : "");
-	pen_head(p, "queue", t->n_requests ? figure : NULL);
+	if (!t->n_requests)
+		pen_head(p, "queue", NULL);
+	else
+		view_head(p, "queue", "%d waiting · %" PRId64 " of %" PRId64 " slots%s%s",
+			view_waits(t, NULL, 0), last ? last->s.running : 0, t->session.slots,
+			policy ? " · " : "", policy ? policy : "");
 }
 
 /* Rows of the list that it gets before any table. */

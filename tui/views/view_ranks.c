@@ -3,13 +3,8 @@
  * a step that is watched sends more.
  *
  * cursor[VIEW_RANKS] is the first rank shown. Thread: the UI's. */
-#include <stdio.h>
-#include <string.h>
 
-#include "tui/views/table.h"
-#include "tui/views/view_ranks.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { HOST_W = 10, HAS_W = 75, SIDE_BY_SIDE = 137, FEW = 4, MOST_ROWS = 4 };
 enum { RANK, HAS_LAYERS, HAS_HEADS, HAS_WEIGHTS, HAS_PAGE, HAS_THREADS, HAS_ISA, HAS_HOST };
@@ -56,30 +51,24 @@ static struct sums sums_of(const struct timeline *t)
 	return s;
 }
 
-static void put_split(char *out, size_t cap, const struct pen *p, const struct timeline *t)
+static struct view_text split_words(const struct pen *p, const struct timeline *t)
 {
 	const char *times = glyph(p->c, GLYPH_TIMES);
 	const struct tl_split s = timeline_split(t);
 
 	if (s.sequence > 1 && s.tensor * s.pipeline == 1)
-		snprintf(out, cap, "sequence %d", s.sequence);
-	else if (s.sequence > 1)
-		snprintf(out, cap, "tensor %d %s pipeline %d %s sequence %d", s.tensor, times, s.pipeline,
-			times, s.sequence);
-	else
-		snprintf(out, cap, "tensor %d %s pipeline %d", s.tensor, times, s.pipeline);
+		return view_form("sequence %d", s.sequence);
+	return view_form("tensor %d %s pipeline %d%s", s.tensor, times, s.pipeline,
+		s.sequence > 1 ? view_form(" %s sequence %d", times, s.sequence).text : "");
 }
 
 static void draw_head(struct pen *p, const struct timeline *t)
 {
-	char split[80];
-
 	const char *form = timeline_setting(t, "exchange"), *link = timeline_setting(t, "link");
 	const bool slow = link && *link && strcmp(link, "-") != 0;
 
-	put_split(split, sizeof split, p, t);
-	view_head(p, view_ranks.name, "%s · %s · %.8s%s%.24s", split, t->rank[0].transport,
-		form ? form : "q8", slow ? " · link " : "", slow ? link : "");
+	view_head(p, view_ranks.name, "%s · %s · %.8s%s%.24s", split_words(p, t).text,
+		t->rank[0].transport, form ? form : "q8", slow ? " · link " : "", slow ? link : "");
 }
 
 /* A number and its words, if they fit. */
@@ -94,33 +83,31 @@ static int put_sum(struct pen *p, int x, const char *number, const char *words)
 /* Of the session. */
 static int put_all(struct pen *p, int x, const struct timeline *t)
 {
-	char words[48], text[VIEW_NUM], steps[VIEW_NUM];
 	int64_t sent = 0;
 
 	for (int32_t i = 0; i < t->n_ranks; i++)
 		sent += t->rank[i].sum.sent; /* 64 times TL_INT_MAX at most */
-	snprintf(words, sizeof words, "sent in %s step%s", view_count(steps, t->rank[0].sum.steps),
-		t->rank[0].sum.steps == 1 ? "" : "s");
-	return put_sum(p, x, view_bytes(text, (double)sent), words);
+	return put_sum(p, x, view_bytes((double)sent).text,
+		view_form("sent in %s step%s", view_count(t->rank[0].sum.steps).text,
+			plural(t->rank[0].sum.steps))
+			.text);
 }
 
 static void draw_sums(struct pen *p, const struct timeline *t, const struct sums *s)
 {
 	const double ns = (double)s->compute_ns + (double)s->exchange_ns;
-	char text[VIEW_NUM];
 	int x;
 
 	if (!s->steps) {
 		view_put(p, 0, 1, INK_DIM, "no step yet");
 		return;
 	}
-	x = put_sum(p, 0, view_bytes(text, per(s->sent, s->rows)), "sent a token");
-	snprintf(text, sizeof text, "%.0f", per(s->exchanges, s->steps));
-	x = put_sum(p, x, text, "exchanges a step");
-	x = put_sum(p, x, view_percent(text, (double)s->exchange_ns / (ns > 0 ? ns : 1)),
-		"of the time in them");
+	x = put_sum(p, 0, view_bytes(per(s->sent, s->rows)).text, "sent a token");
+	x = put_sum(p, x, view_form("%.0f", per(s->exchanges, s->steps)).text, "exchanges a step");
+	x = put_sum(
+		p, x, view_percent((double)s->exchange_ns / (ns > 0 ? ns : 1)).text, "of the time in them");
 	if (s->slowed_ns)
-		x = put_sum(p, x, view_percent(text, (double)s->slowed_ns / (ns > 0 ? ns : 1)),
+		x = put_sum(p, x, view_percent((double)s->slowed_ns / (ns > 0 ? ns : 1)).text,
 			"by the slowed link");
 	put_all(p, x, t);
 }
@@ -139,7 +126,6 @@ static void put_span(struct table *k, int column, int64_t first, int64_t n)
 static void put_has(struct table *k, const struct tl_rank *r)
 {
 	const struct ev_rank *has = &r->has;
-	char text[VIEW_NUM];
 
 	table_put(k, RANK, INK_BRIGHT, "%lld", (long long)has->rank);
 	put_span(k, HAS_LAYERS, has->first_layer, has->layers);
@@ -147,8 +133,8 @@ static void put_has(struct table *k, const struct tl_rank *r)
 		table_put(k, HAS_HEADS, INK_TEXT, "all");
 	else
 		put_span(k, HAS_HEADS, has->first_kv_head, has->kv_heads);
-	table_put(k, HAS_WEIGHTS, INK_TEXT, "%s", view_bytes(text, (double)has->weight_bytes));
-	table_put(k, HAS_PAGE, INK_TEXT, "%s", view_bytes(text, (double)has->page_bytes));
+	table_put(k, HAS_WEIGHTS, INK_TEXT, "%s", view_bytes((double)has->weight_bytes).text);
+	table_put(k, HAS_PAGE, INK_TEXT, "%s", view_bytes((double)has->page_bytes).text);
 	table_put(k, HAS_THREADS, INK_TEXT, "%lld", (long long)has->threads);
 	table_put(k, HAS_ISA, INK_TEXT, "%s", r->isa);
 	table_put(k, HAS_HOST, INK_DIM, "%s:%lld", r->host, (long long)has->process);
@@ -158,20 +144,18 @@ static void put_has(struct table *k, const struct tl_rank *r)
 static void put_did(struct table *k, int from, const struct timeline *t, int32_t rank)
 {
 	const struct tl_traffic did = timeline_traffic(t, rank);
-	char text[VIEW_NUM];
 
 	if (!from)
 		table_put(k, RANK, INK_BRIGHT, "%d", rank);
 	if (!did.steps)
 		return;
-	table_put(k, DID_COMPUTE - from, INK_TEXT, "%s", view_percent(text, 1 - exchange_share(&did)));
-	table_put(k, DID_EXCHANGE - from, INK_TEXT, "%s", view_percent(text, exchange_share(&did)));
+	table_put(k, DID_COMPUTE - from, INK_TEXT, "%s", view_percent(1 - exchange_share(&did)).text);
+	table_put(k, DID_EXCHANGE - from, INK_TEXT, "%s", view_percent(exchange_share(&did)).text);
 	table_put(k, DID_N - from, INK_TEXT, "%.0f", per(did.exchanges, did.steps));
-	table_put(k, DID_SENT - from, INK_TEXT, "%s", view_bytes(text, per(did.sent, did.rows)));
-	table_put(
-		k, DID_RECEIVED - from, INK_TEXT, "%s", view_bytes(text, per(did.received, did.rows)));
+	table_put(k, DID_SENT - from, INK_TEXT, "%s", view_bytes(per(did.sent, did.rows)).text);
+	table_put(k, DID_RECEIVED - from, INK_TEXT, "%s", view_bytes(per(did.received, did.rows)).text);
 	table_put(k, DID_SLOWED - from, INK_TEXT, "%s",
-		view_percent(text, per(did.slowed_ns, did.compute_ns + did.exchange_ns)));
+		view_percent(per(did.slowed_ns, did.compute_ns + did.exchange_ns)).text);
 }
 
 static void draw_has(struct pen *p, int y, const struct timeline *t, int first, int n)
@@ -243,6 +227,66 @@ static bool has_prefill(const struct timeline *t)
 	return t->n_handovers || (ranks && strcmp(ranks, "0") != 0);
 }
 
+/* --- prompts that prefill ranks computed --- */
+
+enum { OF_REQUEST, OF_RANK, OF_TOKENS, THERE, BACK, WAITED, FIRST, ALL, WHY };
+static const struct column prompt_columns[] = { { "request", 7, 0 }, { "rank", 4, 2 },
+	{ "tokens", 10, 2 }, { "there", 8, 2 }, { "back", 8, 2 }, { "waited", 8, 2 },
+	{ "first back", 10, 2 }, { "all back", 9, 2 }, { "", 0, 2 } };
+
+static void put_since(
+	const struct table *k, int column, const struct ev_handover *e, int64_t end_ns)
+{
+	if (e->asked_ns == EV_NULL_I || end_ns == EV_NULL_I || end_ns < e->asked_ns)
+		return;
+	table_put(k, column, INK_TEXT, "%s", view_ns((double)(end_ns - e->asked_ns)).text);
+}
+
+static void put_prompt(const struct table *k, const struct tl_handover *h)
+{
+	const struct ev_handover *e = &h->e;
+
+	table_put(k, OF_REQUEST, INK_BRIGHT, "%lld", (long long)e->request);
+	table_put(k, OF_RANK, INK_TEXT, "%lld", (long long)e->rank);
+	if (e->computed == e->tokens)
+		table_put(k, OF_TOKENS, INK_TEXT, "%lld", (long long)e->tokens);
+	else
+		table_put(
+			k, OF_TOKENS, INK_TEXT, "%lld of %lld", (long long)e->computed, (long long)e->tokens);
+	table_put(k, THERE, INK_TEXT, "%s", view_bytes((double)e->there).text);
+	table_put(k, BACK, INK_TEXT, "%s", view_bytes((double)e->back).text);
+	put_since(k, WAITED, e, e->start_ns);
+	put_since(k, FIRST, e, e->first_ns);
+	put_since(k, ALL, e, e->end_ns);
+	if (*h->why)
+		table_put(k, WHY, INK_TEXT, "%s", h->why);
+	else if (!e->equal)
+		table_put(k, WHY, INK_REJECTED, "other bytes came than were sent");
+	else if (e->given)
+		table_put(k, WHY, INK_DIM, "and %lld cached page%s it lacked", (long long)e->given,
+			plural(e->given));
+}
+
+static void draw_prompts(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	struct table k = TABLE(p, prompt_columns, 2);
+	const int first = table_first(&s->cursor[VIEW_RANKS], t->n_handovers, p->r.h - k.y - 1);
+	const char *ranks = timeline_setting(t, "prefill-ranks");
+
+	view_head(p, view_ranks.name, "prompts on ranks of their own%s%.8s", ranks ? " · " : "",
+		ranks ? ranks : "");
+	if (!t->n_handovers) {
+		const char *least = timeline_setting(t, "prefill-least");
+
+		view_put(p, 0, 2, INK_DIM, "no prompt yet of %.8s tokens or more that are not cached",
+			least ? least : "64");
+		return;
+	}
+	table_heads(&k);
+	for (int i = first; i < t->n_handovers && ++k.y < p->r.h; i++)
+		put_prompt(&k, &t->handover[t->n_handovers - 1 - i]);
+}
+
 static void ranks_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const struct sums sums = sums_of(t);
@@ -251,7 +295,7 @@ static void ranks_draw(struct pen *p, const struct timeline *t, struct view_stat
 	int y = 3;
 
 	if (!t->n_ranks && has_prefill(t)) {
-		view_ranks_prompts(p, t, s);
+		draw_prompts(p, t, s);
 		return;
 	}
 	if (!t->n_ranks) {

@@ -1,11 +1,7 @@
 /* Part of the view "ranks": what each did over the time of one step, the newest that told it. A
  * column's bar is the share of its time in which the rank computed; what is above it, exchanged.
  * Where there is neither, the rank had not begun or had ended. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "tui/views/view_ranks.h"
 #include "tui/views/view_util.h"
 
 enum { LABEL = 4, MOST_W = 400, TICK_W = 12, COMPUTE = INK_PART_0 + 4 };
@@ -121,9 +117,8 @@ static void draw_lane(
 static void draw_legend(struct pen *p, int y, const struct timeline *t, const struct axis *a)
 {
 	struct pen in = *p;
-	char ns[VIEW_NUM];
 	int x = view_put(p, 0, y, INK_DIM, "step %lld, %s:  ", (long long)newest_step(t),
-		view_ns(ns, a->to - a->from));
+		view_ns(a->to - a->from).text);
 
 	in.ink = COMPUTE;
 	in.paper = INK_EXCHANGE;

@@ -1,12 +1,7 @@
 /* The view "requests": a table of all requests with their latencies, and below it each over time.
  * The batch shows both, too, when it fills the screen. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "tui/views/view_requests.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LEAST_PART = 6 };
 
@@ -18,7 +13,7 @@ int view_requests_indent(const struct timeline *t)
 	return w < 3 ? 3 : w;
 }
 
-const char *view_requests_state(const struct timeline *t, const struct tl_request *r, char *buf)
+struct view_text view_requests_state(const struct timeline *t, const struct tl_request *r)
 {
 	static const char *const ends[] = { "done", "token limit", "stop string", "context full",
 		"stopped", "refused", "failed", "pruned", "ended", "lost", "whole" };
@@ -26,22 +21,20 @@ const char *view_requests_state(const struct timeline *t, const struct tl_reques
 	const struct tl_step *last = timeline_last_step(t);
 
 	if (timeline_carried(r))
-		return "session before";
+		return view_form("session before");
 	if (r->state == TL_WAITING)
-		return t->attached.on ? "asked" : "waiting";
+		return view_form(t->attached.on ? "asked" : "waiting");
 	if (r->state == TL_PREEMPTED)
-		return "preempted";
+		return view_form("preempted");
 	if (r->finished)
-		return ends[r->finish.reason];
+		return view_form("%s", ends[r->finish.reason]);
 	for (int32_t b = 0; last && b < last->n_batch; b++) {
 		const struct tl_batch *m = &t->batch[last->batch_at + b];
 
-		if (m->request == r->id) {
-			snprintf(buf, VIEW_NUM, "%s %d", ev_code_name("work", m->work), m->rows);
-			return buf;
-		}
+		if (m->request == r->id)
+			return view_form("%s %d", ev_code_name("work", m->work), m->rows);
 	}
-	return "running";
+	return view_form("running");
 }
 
 /* Columns of the table, by their right ends, on less than WIDE columns and from there on (0: not
@@ -52,7 +45,8 @@ static const struct {
 } table_column[] = { { "prompt", 26, 24 }, { "cached", 33, 31 }, { "tokens", 40, 38 },
 	{ "queue", 60, 46 }, { "TTFT", 69, 54 }, { "ITL p50", 0, 62 }, { "ITL p99", 0, 70 },
 	{ "TPOT", 0, 86 }, { "e2e", 0, 78 }, { "speed", 51, 98 }, { "slot", 0, 104 } };
-enum { N_TABLE = sizeof table_column / sizeof *table_column, LATENCY = 3, SPEED = 9, SLOT };
+enum { N_TABLE = sizeof table_column / sizeof *table_column };
+enum { PROMPT, CACHED, TOKENS, LATENCY, SPEED = 9, SLOT };
 enum { MARK_X = 17, USER_X = 106, USER_W = 10, TEXT_X = 118, WIDE = 78 };
 
 /* Right end of a column; 0: it is not shown. */
@@ -63,22 +57,23 @@ static int column_end(const struct pen *p, int column)
 	return end <= p->r.w ? end : 0;
 }
 
-static void table_cell(
-	char out[N_TABLE][VIEW_NUM], const struct timeline *t, const struct tl_request *r)
+static struct view_text cell_of(const struct timeline *t, const struct tl_request *r, int column)
 {
 	const struct tl_latencies l = timeline_latencies(t, r);
 	const double ns[] = { l.queue, l.ttft, l.itl_p50, l.itl_p99, l.tpot, l.e2e };
 
-	view_count(out[0], !t->attached.on ? r->params.n_prompt
-					   : r->looked_up  ? r->lookup.asked
-					   : r->finished   ? r->finish.prompt
-									   : EV_NULL_I);
-	view_count(out[1], r->looked_up ? r->lookup.hit : EV_NULL_I);
-	view_count(out[2], r->n_tokens);
-	for (size_t i = 0; i < sizeof ns / sizeof *ns; i++)
-		view_ns(out[LATENCY + i], ns[i]);
-	view_tokens_s(out[SPEED], timeline_rate(t, r->id));
-	view_count(out[SLOT], r->slot >= 0 ? r->slot : EV_NULL_I);
+	switch (column) {
+	case PROMPT:
+		return view_count(!t->attached.on ? r->params.n_prompt
+						  : r->looked_up  ? r->lookup.asked
+						  : r->finished   ? r->finish.prompt
+										  : EV_NULL_I);
+	case CACHED: return view_count(r->looked_up ? r->lookup.hit : EV_NULL_I);
+	case TOKENS: return view_count(r->n_tokens);
+	case SPEED: return view_tokens_s(timeline_rate(t, r->id));
+	case SLOT: return view_count(r->slot >= 0 ? r->slot : EV_NULL_I);
+	default: return view_ns(ns[column - LATENCY]);
+	}
 }
 
 /* Whether it met the targets (slo-ttft, slo-itl): a mark beside its state, and the ink of what
@@ -113,39 +108,34 @@ static void draw_session_row(struct pen *p, const struct timeline *t, int y, int
 		int column, percent; /* 0: either */
 	} cell[] = { { TL_QUEUE, LATENCY, 0 }, { TL_TTFT, LATENCY + 1, 0 }, { TL_ITL, LATENCY + 2, 50 },
 		{ TL_ITL, LATENCY + 3, 99 }, { TL_E2E, LATENCY + 5, 0 } };
-	char number[VIEW_NUM];
 
 	view_put(p, view_requests_indent(t), y, INK_TEXT, "session p%d", percent);
 	for (size_t i = 0; i < sizeof cell / sizeof *cell; i++)
 		if (column_end(p, cell[i].column) && (!cell[i].percent || cell[i].percent == percent))
 			view_put_right(p, column_end(p, cell[i].column), y, INK_TEXT, "%s",
-				view_ns(number, histogram_quantile(&t->latency[cell[i].of], percent / 100.0)));
+				view_ns(histogram_quantile(&t->latency[cell[i].of], percent / 100.0)).text);
 }
 
 static void draw_table_row(
 	struct pen *p, const struct timeline *t, const struct tl_request *r, int y, bool chosen)
 {
-	char cell[N_TABLE][VIEW_NUM], buf[VIEW_NUM];
 	const enum ink plain = r->state == TL_FINISHED ? INK_DIM : INK_TEXT;
 	const int text_x = has_users(t) ? TEXT_X : USER_X;
 	enum ink ink[N_TABLE];
-	struct pen in = *p;
 
 	for (int i = 0; i < N_TABLE; i++)
 		ink[i] = plain;
-	table_cell(cell, t, r);
+
 	view_put_label(p, 0, y, r->id);
-	view_put(p, view_requests_indent(t), y, plain, "%s", view_requests_state(t, r, buf));
+	view_put(p, view_requests_indent(t), y, plain, "%s", view_requests_state(t, r).text);
 	draw_missed(p, t, r, y, ink);
 	for (int i = 0; i < N_TABLE; i++)
 		if (column_end(p, i))
-			view_put_right(p, column_end(p, i), y, ink[i], "%s", cell[i]);
-	in.ink = (uint8_t)plain;
+			view_put_right(p, column_end(p, i), y, ink[i], "%s", cell_of(t, r, i).text);
 	if (r->user && p->r.w > USER_X + USER_W)
-		pen_clip(&in, USER_X, y, USER_W, r->user, -1);
-	in.ink = INK_DIM;
+		view_clip(p, USER_X, y, USER_W, plain, r->user);
 	if (r->text && p->r.w > text_x + 8)
-		pen_clip(&in, text_x, y, p->r.w - text_x, r->text, -1);
+		view_put(p, text_x, y, INK_DIM, "%s", r->text);
 	if (chosen)
 		view_mark_row(p, y);
 }
@@ -236,21 +226,22 @@ static void draw_view(struct pen *p, const struct timeline *t, struct view_state
 {
 	const struct tl_target target = timeline_target(t);
 	const char *policy = timeline_setting(t, "policy");
-	char figure[160], n[2][VIEW_NUM], met[64] = "";
 	int32_t live = 0;
 
 	for (int32_t i = 0; i < t->n_requests; i++)
 		live += t->request[i].state != TL_FINISHED;
-	if (target.ttft > 0 || target.itl > 0)
-		snprintf(met, sizeof met, " · %s of %s met the target", view_count(n[0], t->slo.met),
-			view_count(n[1], t->slo.ended));
-	snprintf(figure, sizeof figure, "%d live%s%s%s", live, met, policy ? " · " : "",
-		policy ? policy : "");
-	pen_head(p, "requests", t->n_requests ? figure : NULL);
-	if (t->n_requests)
-		view_requests_draw(p, t, s, 1);
-	else
-		view_nothing(p, "no request yet: a row for each, with what it waited for");
+	if (!t->n_requests) {
+		view_empty(p, "requests", "no request yet: a row for each, with what it waited for");
+		return;
+	}
+	view_head(p, "requests", "%d live%s%s%s", live,
+		target.ttft > 0 || target.itl > 0
+			? view_form(" · %s of %s met the target", view_count(t->slo.met).text,
+				  view_count(t->slo.ended).text)
+				  .text
+			: "",
+		policy ? " · " : "", policy ? policy : "");
+	view_requests_draw(p, t, s, 1);
 }
 
 const struct view view_requests = {

@@ -4,9 +4,7 @@
  * The time shown is the busy period of the chosen request: as long as one request or another was
  * there without a break. So the user's pauses between turns take no room. It is a fold of the
  * steps that the timeline keeps; what lies before them is not shown. */
-#include <string.h>
 
-#include "tui/views/view_requests.h"
 #include "tui/views/view_util.h"
 
 enum did { NOTHING, QUEUED, HELD, PREFILL, DECODE, PREEMPTED, N_DID };
@@ -153,15 +151,12 @@ static enum did most(const double ns[N_DID])
 
 static int draw_did(struct pen *p, int x, int y, enum did did)
 {
-	struct pen in = *p;
-
-	in.ink = (uint8_t)how[did].ink;
 	switch (did) {
 	case QUEUED: return view_put(p, x, y, how[did].ink, "%s", glyph(p->c, GLYPH_MIDDOT));
 	case HELD: return view_put(p, x, y, how[did].ink, "%s", glyph(p->c, GLYPH_HRULE));
 	case PREEMPTED: return view_put(p, x, y, how[did].ink, "%s", glyph(p->c, GLYPH_TIMES));
-	case PREFILL: pen_spark(&in, x, y, 1); return 1;
-	case DECODE: pen_spark(&in, x, y, 3 / 8.0); return 1;
+	case PREFILL: view_spark(p, x, y, how[did].ink, 1); return 1;
+	case DECODE: view_spark(p, x, y, how[did].ink, 3 / 8.0); return 1;
 	default: return 1;
 	}
 }
@@ -170,8 +165,7 @@ static int draw_did(struct pen *p, int x, int y, enum did did)
 
 static void draw_legend(struct pen *p, const struct timeline *t, const struct axis *a, int y)
 {
-	char ns[VIEW_NUM];
-	int x = view_put(p, 0, y, INK_DIM, "%s wide:  ", view_ns(ns, (double)(a->to - a->from)));
+	int x = view_put(p, 0, y, INK_DIM, "%s wide:  ", view_ns((double)(a->to - a->from)).text);
 
 	if (t->attached.on) {
 		x += draw_did(p, x, y, QUEUED) + 1;

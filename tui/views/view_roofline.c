@@ -4,15 +4,9 @@
  * Points are means of the last decode steps and of the last prompt steps; a step with rows of both
  * is in neither. Times and roofs are measured, bytes and operations counted from shapes.
  * Thread: the UI's. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "fold/formulas.h"
-#include "fold/formulas_sheet.h"
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { AXIS_W = 11, BESIDE_W = 62, BESIDE_LEAST = 124, BELOW_LEAST = 32, N_MARKS = 8 };
 #define OLD_NS 600e9 /* ten minutes */
@@ -133,25 +127,22 @@ static int row_of(const struct chart *c, int h, double y)
 	return h - 1 - (int)floor((at - c->y0) / (c->y1 - c->y0) * (h - 1) + 0.5);
 }
 
-static const char *decade(char buf[VIEW_NUM], double power)
+static struct view_text decade(double power)
 {
 	static const char *const unit[] = { "op/s", "Kop/s", "Mop/s", "Gop/s", "Top/s", "Pop/s" };
 	const int i = power < 0 ? 0 : power >= 18 ? 5 : (int)(power / 3);
 
-	snprintf(buf, VIEW_NUM, "%.0f %s", pow(10, power - 3 * i), unit[i]);
-	return buf;
+	return view_form("%.0f %s", pow(10, power - 3 * i), unit[i]);
 }
 
 /* in: the inner rectangle, right of the labels and above those of the x axis. */
 static void draw_axes(struct pen *p, const struct pen *in, const struct chart *c)
 {
-	char text[VIEW_NUM];
-
 	for (double y = ceil(c->y0); y <= c->y1; y++) {
 		const int row = row_of(c, in->r.h, pow(10, y));
 
-		view_put_right(p, AXIS_W - 1, 1 + row, INK_DIM, "%s", decade(text, y));
-		pen_hline(&(struct pen){ in->c, in->r, INK_RULE, 0, 0 }, 0, row, in->r.w);
+		view_put_right(p, AXIS_W - 1, 1 + row, INK_DIM, "%s", decade(y).text);
+		pen_hline(&(struct pen){ .c = in->c, .r = in->r }, 0, row, in->r.w);
 	}
 	for (double x = ceil(c->x0); x < c->x1; x++) {
 		const int at = column_of(c, in->r.w, pow(10, x));
@@ -268,15 +259,13 @@ static const struct column columns[] = { { NULL, -12, 0 }, { "op/byte", 8, 0 }, 
 /* first: column of the phase */
 static void draw_figures(const struct table *t, int first, const struct point *at)
 {
-	char share[VIEW_NUM];
-
 	if (!(at->rate > 0))
 		return;
 	table_put(t, first, INK_TEXT, "%.*f", at->intensity < 9.995 ? 2 : 1, at->intensity);
 	table_put(t, first + 1, INK_TEXT, "%.1f", at->rate / 1e9);
 	if (at->roof > 0)
 		table_put(t, first + 2, INK_BRIGHT, "%s",
-			at->rate > at->roof ? "> roof" : view_percent(share, at->rate / at->roof));
+			at->rate > at->roof ? "> roof" : view_percent(at->rate / at->roof).text);
 }
 
 static int draw_table(struct pen *p, int y, const struct chart *c)
@@ -286,7 +275,7 @@ static int draw_table(struct pen *p, int y, const struct chart *c)
 
 	for (int phase = 0; phase < N_PHASES; phase++)
 		view_put_right(p, 12 + 24 * (phase + 1), y, phase_ink[phase], "%s, %d step%s", name[phase],
-			c->sample[phase].n, c->sample[phase].n == 1 ? "" : "s");
+			c->sample[phase].n, plural(c->sample[phase].n));
 	table_heads(&t);
 	for (int i = 0; i < N_MARKS; i++) {
 		if (!(c->point[DECODE][i].rate > 0) && !(c->point[PREFILL][i].rate > 0))
@@ -307,13 +296,12 @@ static int put_note(struct pen *p, int y, const char *text)
 
 static int note_flat(struct pen *p, int y, const struct chart *c, double peak, const char *name)
 {
-	char text[96];
-
 	if (!(peak > 0))
 		return y;
-	snprintf(text, sizeof text, "%s roof: %.4g Gop/s, from the ridge at %.3g op/byte on", name,
-		peak / 1e9, formula_ridge(peak, c->machine.reads));
-	return put_note(p, y, text);
+	return put_note(p, y,
+		view_form("%s roof: %.4g Gop/s, from the ridge at %.3g op/byte on", name, peak / 1e9,
+			formula_ridge(peak, c->machine.reads))
+			.text);
 }
 
 /* Which readings the roofs are, and whether they can be believed. */
@@ -321,36 +309,37 @@ static int note_roofs(struct pen *p, int y, const struct timeline *t, const stru
 {
 	const struct tl_roof *r = &t->roof;
 	const double age = (double)t->last_t_ns - (double)r->t_ns;
-	char text[256], ago[VIEW_NUM], best[VIEW_NUM], least[VIEW_NUM];
 
 	if (!r->n)
 		return put_note(p, y,
 			c->machine.reads > 0
 				? "of the roofs only the bandwidth was read: /roof measure reads the others"
 				: "no roof was measured: a chat does so at its start, and /roof measure");
-	snprintf(text, sizeof text, "memory roof: %s, best of %d reading%s, least %s%s%s%s",
-		view_rate(best, r->reads), r->n, r->n == 1 ? "" : "s", view_rate(least, r->least),
-		age > OLD_NS ? ", read " : "", age > OLD_NS ? view_ns(ago, age) : "",
-		c->beaten      ? ", and a step was faster: /roof measure reads it again"
-		: age > OLD_NS ? " ago: /roof measure reads it again"
-					   : "");
-	return note_flat(p, note_flat(p, put_note(p, y, text), c, c->machine.ints, "int8"), c,
-		c->machine.floats, "f32");
+	y = put_note(p, y,
+		view_form("memory roof: %s, best of %d reading%s, least %s%s%s%s", view_rate(r->reads).text,
+			r->n, plural(r->n), view_rate(r->least).text, age > OLD_NS ? ", read " : "",
+			age > OLD_NS ? view_ns(age).text : "",
+			c->beaten      ? ", and a step was faster: /roof measure reads it again"
+			: age > OLD_NS ? " ago: /roof measure reads it again"
+						   : "")
+			.text);
+	y = note_flat(p, y, c, c->machine.ints, "int8");
+	return note_flat(p, y, c, c->machine.floats, "f32");
 }
 
 static void draw_notes(struct pen *p, int y, const struct timeline *t, const struct chart *c)
 {
-	char text[128];
-
 	y = note_roofs(p, y, t, c);
 	if (c->beaten)
 		y = put_note(p, y,
 			"above a roof: it was read while the machine was busy, or weights stay in a cache");
-	snprintf(text, sizeof text,
-		"left out: %d step%s of prompt rows and newest tokens at once, neither decode nor prefill",
-		c->n_mixed, c->n_mixed == 1 ? "" : "s");
 	if (c->n_mixed)
-		put_note(p, y, text);
+		put_note(p, y,
+			view_form(
+				"left out: %d step%s of prompt rows and newest tokens at once, neither decode "
+				"nor prefill",
+				c->n_mixed, plural(c->n_mixed))
+				.text);
 }
 
 static void draw_chart(struct pen *p, const struct chart *c, const struct timeline *t)
@@ -363,12 +352,12 @@ static void draw_chart(struct pen *p, const struct chart *c, const struct timeli
 	draw_points(&in, c);
 }
 
-static void figure_of(const struct chart *c, char *out, size_t cap)
+static struct view_text figure_of(const struct chart *c)
 {
 	const struct tl_sample *m = c->sample[DECODE].n ? &c->sample[DECODE] : &c->sample[PREFILL];
 
-	snprintf(out, cap, "%.3g row%s a step · %.3g op/byte · %.4g Gop/s", m->rows,
-		m->rows == 1 ? "" : "s", m->kernels.ops / m->kernels.bytes, m->kernels.ops / m->kernels.ns);
+	return view_form("%.3g row%s a step · %.3g op/byte · %.4g Gop/s", m->rows, plural(m->rows),
+		m->kernels.ops / m->kernels.bytes, m->kernels.ops / m->kernels.ns);
 }
 
 static void roofline_draw(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -377,7 +366,6 @@ static void roofline_draw(struct pen *p, const struct timeline *t, struct view_s
 	const bool beside = p->r.w >= BESIDE_LEAST, below = !beside && p->r.h >= BELOW_LEAST;
 	const int notes = p->r.h >= 16 ? 6 : 2, w = beside ? p->r.w - BESIDE_W : p->r.w;
 	const int h = p->r.h - (beside ? 2 : below ? notes + 11 : notes);
-	char figure[96];
 	struct pen chart = pen_sub(p, (struct rect){ 0, 0, w, h }), rest;
 
 	(void)s;
@@ -386,9 +374,8 @@ static void roofline_draw(struct pen *p, const struct timeline *t, struct view_s
 			t->n_steps ? "no step was timed" : "nothing yet: no step was run");
 		return;
 	}
-	figure_of(&c, figure, sizeof figure);
 	draw_chart(&chart, &c, t);
-	pen_head(p, view_roofline.name, figure);
+	pen_head(p, view_roofline.name, figure_of(&c).text);
 	rest = pen_sub(p, beside ? (struct rect){ w + 2, 2, BESIDE_W - 2, p->r.h - 2 }
 							 : (struct rect){ 0, h, w, p->r.h - h });
 	draw_notes(&rest,

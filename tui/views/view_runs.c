@@ -1,11 +1,7 @@
 /* The view "runs": whole busy periods, each compressed into the width, the newest below. A row is a
  * slot, a column some steps, the same number in all, so that a longer run is wider. */
-#include <math.h>
-#include <stdio.h>
 
-#include "tui/views/view_requests.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LABEL = 3, LEGEND_W = 40, WIDE = 72 };
 
@@ -49,11 +45,9 @@ static void draw_stay(struct pen *p, const struct timeline *t, const struct scal
 	const int from = column(s, r, k->from);
 	const int to = column(s, r, k->to == EV_NULL_I ? t->last_step : k->to);
 	const int first = read == EV_NULL_I ? to : column(s, r, read);
-	struct pen in = *p;
 
-	in.ink = (uint8_t)view_ink(k->request);
 	for (int x = from; x <= to; x++)
-		pen_spark(&in, x, y, x == from || x < first ? 1 : 3 / 8.0);
+		view_spark(p, x, y, view_ink(k->request), x == from || x < first ? 1 : 3 / 8.0);
 	if (k->lost)
 		view_put(p, to, y, INK_REJECTED, "%s", glyph(p->c, GLYPH_TIMES));
 }
@@ -61,16 +55,12 @@ static void draw_stay(struct pen *p, const struct timeline *t, const struct scal
 static void draw_title(struct pen *p, const struct timeline *t, const struct tl_run *r, int y)
 {
 	const double room = (double)r->steps * slots_of(t);
-	char idle[VIEW_NUM] = "–", more[64] = "", lost[32] = "";
 
-	if (room > 0)
-		snprintf(idle, sizeof idle, "%.0f %%", 100 * fmax(0, 1 - (double)r->members / room));
-	if (p->r.w >= WIDE)
-		snprintf(more, sizeof more, ", %d requests", r->requests);
-	if (r->preempted)
-		snprintf(lost, sizeof lost, ", %d preempted", r->preempted);
-	view_put(p, 0, y, INK_BRIGHT, "%s: %lld steps%s, %s %s%s", r->policy, (long long)r->steps, more,
-		idle, r->preempted && p->r.w < WIDE ? "idle" : "of the slots idle", lost);
+	view_put(p, 0, y, INK_BRIGHT, "%s: %lld steps%s, %s %s%s", r->policy, (long long)r->steps,
+		p->r.w >= WIDE ? view_form(", %d requests", r->requests).text : "",
+		room > 0 ? view_form("%.0f %%", 100 * fmax(0, 1 - (double)r->members / room)).text : "–",
+		r->preempted && p->r.w < WIDE ? "idle" : "of the slots idle",
+		r->preempted ? view_form(", %d preempted", r->preempted).text : "");
 }
 
 static int draw_run(
@@ -95,12 +85,11 @@ static int draw_run(
 
 static void draw_legend(struct pen *p, int y)
 {
-	struct pen in = *p;
 	int x = 0;
 
-	pen_spark(&in, x, y, 1);
+	pen_spark(p, x, y, 1);
 	x += 2 + view_put(p, x + 2, y, INK_DIM, "prompt  ");
-	pen_spark(&in, x, y, 3 / 8.0);
+	pen_spark(p, x, y, 3 / 8.0);
 	x += 2 + view_put(p, x + 2, y, INK_DIM, "answer  ");
 	view_put(p, x, y, INK_DIM, "%s idle  %s preempted", glyph(p->c, GLYPH_DOT),
 		glyph(p->c, GLYPH_TIMES));

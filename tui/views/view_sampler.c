@@ -1,13 +1,7 @@
 /* The view "why this token": each sampler stage from the logit to the drawn token, as recorded. */
-#include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum {
 	N_ROWS = 10,
@@ -22,31 +16,15 @@ enum {
 };
 
 struct row {
-	char label[24], value[24], words[ROW_W];
+	struct view_text label, value, words;
 	enum ink ink; /* of the value */
 	bool off;     /* had no effect: left out first if rows are scarce */
 	double left;  /* share of the probability that is left after it, or NaN: shown as a bar */
 };
 
-static void sampler_say(char *out, size_t cap, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-static void sampler_say(char *out, size_t cap, const char *fmt, ...)
+static struct view_text real(double v)
 {
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(out, cap, fmt, ap);
-	va_end(ap);
-}
-
-#define SAY(field, ...) sampler_say(field, sizeof field, __VA_ARGS__)
-
-static void real(char *out, size_t cap, double v)
-{
-	if (isnan(v) || fabs(v) > 1e6)
-		sampler_say(out, cap, "–");
-	else
-		sampler_say(out, cap, "%.2f", v);
+	return isnan(v) || fabs(v) > 1e6 ? view_form("–") : view_form("%.2f", v);
 }
 
 static const struct ev_candidate *candidate_of(const struct tl_token *k, uint32_t id)
@@ -57,14 +35,12 @@ static const struct ev_candidate *candidate_of(const struct tl_token *k, uint32_
 	return NULL;
 }
 
-static const char *ordinal(char *buf, int n)
+static struct view_text ordinal(int n)
 {
 	static const char *const words[] = { "first", "second", "third", "fourth", "fifth", "sixth" };
 
-	if (n >= 0 && n < (int)(sizeof words / sizeof *words))
-		return words[n];
-	snprintf(buf, VIEW_NUM, "number %d", n + 1);
-	return buf;
+	return n >= 0 && n < (int)(sizeof words / sizeof *words) ? view_form("%s", words[n])
+															 : view_form("number %d", n + 1);
 }
 
 /* The best candidate besides the drawn one. */
@@ -86,9 +62,9 @@ static int rank_of(const struct tl_token *k, const struct ev_candidate *c)
 	return rank;
 }
 
-static const char *quote_of(char *buf, const struct timeline *t, uint32_t id)
+static struct view_text quote_of(const struct timeline *t, uint32_t id)
 {
-	return view_quote(buf, t, id <= INT32_MAX ? (int32_t)id : -1);
+	return view_quote(t, id <= INT32_MAX ? (int32_t)id : -1);
 }
 
 static void row_logit(
@@ -96,23 +72,21 @@ static void row_logit(
 {
 	const struct ev_candidate *own = candidate_of(k, (uint32_t)k->id), *rival = rival_of(k);
 	const bool last = own == &k->candidate[TL_CANDIDATES - 1];
-	char n[VIEW_NUM], nth[VIEW_NUM], quote[VIEW_TOKEN];
+	struct view_text next = { "" };
 
-	SAY(w->label, "logit");
-	real(w->value, sizeof w->value, own ? (double)own->logit : (double)NAN);
+	w->label = view_form("logit");
+	w->value = real(own ? (double)own->logit : (double)NAN);
 	if (!own)
 		return;
+	if (rival && fabsf(rival->logit) < 1e6f)
+		next = view_form("; %s %s %.2f", ordinal(rank_of(k, rival)).text,
+			quote_of(t, rival->id).text, (double)rival->logit);
 	if (last && k->rank < 1)
-		SAY(w->words, "not among the %d best of %s", TL_CANDIDATES - 1, view_count(n, t->n_vocab));
+		w->words = view_form("not among the %d best of %s%s", TL_CANDIDATES - 1,
+			view_count(t->n_vocab).text, next.text);
 	else
-		SAY(w->words, "%s of %s%s", ordinal(nth, last ? k->rank - 1 : rank_of(k, own)),
-			view_count(n, t->n_vocab), last && view_penalised(q) ? ", penalised" : "");
-	if (rival && fabsf(rival->logit) < 1e6f) {
-		size_t at = strlen(w->words);
-
-		sampler_say(w->words + at, sizeof w->words - at, "; %s %s %.2f",
-			ordinal(nth, rank_of(k, rival)), quote_of(quote, t, rival->id), (double)rival->logit);
-	}
+		w->words = view_form("%s of %s%s%s", ordinal(last ? k->rank - 1 : rank_of(k, own)).text,
+			view_count(t->n_vocab).text, last && view_penalised(q) ? ", penalised" : "", next.text);
 }
 
 static bool is_bound(const struct tl_token *k)
@@ -129,12 +103,11 @@ static bool is_biased(const struct tl_request *r, const struct tl_token *k)
 static void row_grammar(struct row *w, const struct timeline *t, const struct tl_token *k)
 {
 	const struct ev_stage *s = &k->stage[EV_AT_GRAMMAR];
-	char n[VIEW_NUM], all[VIEW_NUM];
 
-	SAY(w->label, "grammar");
-	SAY(w->value, s->left == 1 ? "forced" : "allowed");
-	SAY(w->words, "%s of %s left, %.1f %% of the mass", view_count(n, s->left),
-		view_count(all, t->n_vocab), (double)s->mass * 100);
+	w->label = view_form("grammar");
+	w->value = view_form(s->left == 1 ? "forced" : "allowed");
+	w->words = view_form("%s of %s left, %.1f %% of the mass", view_count(s->left).text,
+		view_count(t->n_vocab).text, (double)s->mass * 100);
 }
 
 static void row_bias(struct row *w, const struct tl_token *k)
@@ -143,12 +116,12 @@ static void row_bias(struct row *w, const struct tl_token *k)
 	const double after = (double)k->stage[EV_AT_BIAS].value;
 	const double by = own ? after - (double)own->logit : 0;
 
-	SAY(w->label, "logit bias");
-	real(w->value, sizeof w->value, after);
+	w->label = view_form("logit bias");
+	w->value = real(after);
 	if (isnan(by) || by == 0)
-		SAY(w->words, "none for it");
+		w->words = view_form("none for it");
 	else
-		SAY(w->words, "%+.4g: the request moves it", by);
+		w->words = view_form("%+.4g: the request moves it", by);
 }
 
 static void row_penalties(struct row *w, const struct ev_request *q, const struct tl_token *k)
@@ -161,14 +134,14 @@ static void row_penalties(struct row *w, const struct ev_request *q, const struc
 	double by = after - before;
 	bool set = view_penalised(q);
 
-	SAY(w->label, "penalties");
-	real(w->value, sizeof w->value, after);
+	w->label = view_form("penalties");
+	w->value = real(after);
 	w->off = !set;
 	if (!set || isnan(by) || by == 0)
-		SAY(w->words, set ? "none applies to it" : "none apply");
+		w->words = view_form(set ? "none applies to it" : "none apply");
 	else
-		SAY(w->words, "%+.2f: it was there within the last %" PRId64 " tokens", by,
-			q->penalty_window);
+		w->words = view_form(
+			"%+.2f: it was there within the last %" PRId64 " tokens", by, q->penalty_window);
 }
 
 static void row_temperature(struct row *w, const struct ev_request *q, const struct tl_token *k)
@@ -176,70 +149,70 @@ static void row_temperature(struct row *w, const struct ev_request *q, const str
 	const struct ev_candidate *own = candidate_of(k, (uint32_t)k->id);
 
 	if (q->temperature == 0) {
-		SAY(w->label, "temperature 0");
-		SAY(w->value, "greedy");
-		SAY(w->words, "the highest logit is taken: no draw");
+		w->label = view_form("temperature 0");
+		w->value = view_form("greedy");
+		w->words = view_form("the highest logit is taken: no draw");
 		return;
 	}
-	SAY(w->label, "temperature %.3g", q->temperature);
-	real(w->value, sizeof w->value, (double)k->stage[STAGE_TEMPERATURE].value);
+	w->label = view_form("temperature %.3g", q->temperature);
+	w->value = real((double)k->stage[STAGE_TEMPERATURE].value);
 	w->off = q->temperature == 1;
 	if (own && !isnan(own->p) && !isnan(k->p))
-		SAY(w->words, "probability %.*f becomes %.*f", k->p < 0.01f ? 4 : 2, (double)k->p,
+		w->words = view_form("probability %.*f becomes %.*f", k->p < 0.01f ? 4 : 2, (double)k->p,
 			own->p < 0.01f ? 4 : 2, (double)own->p);
 }
 
-static void row_cut(struct row *w, const struct tl_token *k, int stage, const char *name, bool on,
-	const char *setting)
+static void row_cut(
+	struct row *w, const struct tl_token *k, int stage, const char *name, bool on, double setting)
 {
 	const struct ev_stage *st = &k->stage[stage];
-	char n[VIEW_NUM];
 
 	w->off = !on;
-	SAY(w->label, "%s%s%s", name, on ? " " : "", on ? setting : "");
+	w->label = view_form("%s%s", name,
+		!on                    ? ""
+		: stage == STAGE_TOP_K ? view_form(" %.0f", setting).text
+							   : view_form(" %.3g", setting).text);
 	if (!on) {
-		SAY(w->value, "off");
+		w->value = view_form("off");
 		w->ink = INK_DIM;
 		return;
 	}
-	SAY(w->value, "kept");
+	w->value = view_form("kept");
 	if (isnan(st->mass))
-		SAY(w->words, "%s left", view_count(n, st->left));
+		w->words = view_form("%s left", view_count(st->left).text);
 	else
-		SAY(w->words, "%s left, %.1f %%%s", view_count(n, st->left), (double)st->mass * 100,
-			stage == STAGE_TOP_K ? " of the mass" : " of what came in");
+		w->words = view_form("%s left, %.1f %%%s", view_count(st->left).text,
+			(double)st->mass * 100, stage == STAGE_TOP_K ? " of the mass" : " of what came in");
 }
 
 static void row_race(
 	struct row *w, const struct timeline *t, const struct tl_request *r, const struct tl_token *k)
 {
 	const struct ev_candidate *own = candidate_of(k, (uint32_t)k->id), *second = NULL;
-	char quote[VIEW_TOKEN], n[VIEW_NUM];
+	struct view_text next = { "" };
 
-	SAY(w->label, "race");
+	w->label = view_form("race");
 	if (r->params.temperature == 0 || !own || isnan(own->arrival)) {
-		SAY(w->value, "none");
+		w->value = view_form("none");
 		w->ink = INK_DIM;
 		w->off = true;
 		return;
 	}
-	real(w->value, sizeof w->value, (double)own->arrival);
+	w->value = real((double)own->arrival);
 	for (int i = 0; i < k->n_candidates; i++) {
 		const struct ev_candidate *c = &k->candidate[i];
 
 		if (c != own && !isnan(c->arrival) && (!second || c->arrival < second->arrival))
 			second = c;
 	}
+	if (second && fabsf(second->arrival) < 1e6f)
+		next =
+			view_form("; %s came at %.2f", quote_of(t, second->id).text, (double)second->arrival);
 	if (k->survivors == 1)
-		SAY(w->words, "alone: all others were cut");
+		w->words = view_form("alone: all others were cut%s", next.text);
 	else
-		SAY(w->words, "first of %s", view_count(n, k->survivors < 0 ? EV_NULL_I : k->survivors));
-	if (second && fabsf(second->arrival) < 1e6f) {
-		size_t at = strlen(w->words);
-
-		sampler_say(w->words + at, sizeof w->words - at, "; %s came at %.2f",
-			quote_of(quote, t, second->id), (double)second->arrival);
-	}
+		w->words = view_form("first of %s%s",
+			view_count(k->survivors < 0 ? EV_NULL_I : k->survivors).text, next.text);
 }
 
 /* Rank of the drafted token in the sampling race, among the known candidates; -1: cut or not
@@ -259,43 +232,42 @@ static int race_place(const struct tl_token *k, uint32_t id)
 static void draft_words(
 	struct row *w, const struct timeline *t, const struct tl_token *k, const struct tl_draft *d)
 {
-	char quote[VIEW_TOKEN], nth[VIEW_NUM];
 	const char *who = d->drafter[0] ? d->drafter : "the drafter";
 	const struct ev_candidate *c = candidate_of(k, (uint32_t)d->id);
 	int place = race_place(k, (uint32_t)d->id);
+	const struct view_text quote = view_quote(t, d->id);
 
-	view_quote(quote, t, d->id);
 	if (d->rule == EV_RULE_rejection && !isnan(d->arrival) && !isnan(d->winner_arrival))
-		SAY(w->words, "%s said %s: drew %.2f against p/q %.2f", who, quote, (double)d->arrival,
-			(double)d->winner_arrival);
+		w->words = view_form("%s said %s: drew %.2f against p/q %.2f", who, quote.text,
+			(double)d->arrival, (double)d->winner_arrival);
 	else if (d->verdict == EV_VERDICT_accepted)
-		SAY(w->words, "%s said so: it won the race", who);
+		w->words = view_form("%s said so: it won the race", who);
 	else if (place > 0)
-		SAY(w->words, "%s said %s: %s in the race", who, quote, ordinal(nth, place));
+		w->words = view_form("%s said %s: %s in the race", who, quote.text, ordinal(place).text);
 	else if (c && c->cut != EV_CUT_kept)
-		SAY(w->words, "%s said %s: cut by %s", who, quote, ev_code_name("cut", c->cut));
+		w->words = view_form("%s said %s: cut by %s", who, quote.text, ev_code_name("cut", c->cut));
 	else if (!isnan(d->p) && d->p > 0)
-		SAY(w->words, "%s said %s: p %.4f, it came later", who, quote, (double)d->p);
+		w->words = view_form("%s said %s: p %.4f, it came later", who, quote.text, (double)d->p);
 	else
-		SAY(w->words, "%s said %s: it was cut", who, quote);
+		w->words = view_form("%s said %s: it was cut", who, quote.text);
 }
 
 static void row_draft(struct row *w, const struct timeline *t, const struct tl_token *k)
 {
 	const struct tl_draft *d = k->draft >= 0 && k->draft < t->n_drafts ? &t->draft[k->draft] : NULL;
 
-	SAY(w->label, "draft");
+	w->label = view_form("draft");
 	if (d) {
 		bool kept = d->verdict == EV_VERDICT_accepted;
 
-		SAY(w->value, kept ? "accepted" : "rejected");
+		w->value = view_form(kept ? "accepted" : "rejected");
 		w->ink = kept ? INK_ACCEPTED : INK_REJECTED;
 		draft_words(w, t, k, d);
 	} else if (k->source == EV_SOURCE_bonus) {
-		SAY(w->value, "bonus");
-		SAY(w->words, "after a wholly accepted draft: it cost nothing more");
+		w->value = view_form("bonus");
+		w->words = view_form("after a wholly accepted draft: it cost nothing more");
 	} else {
-		SAY(w->value, "none");
+		w->value = view_form("none");
 		w->ink = INK_DIM;
 		w->off = true;
 	}
@@ -319,7 +291,6 @@ static int make_rows(
 {
 	const struct ev_request *q = &r->params;
 	bool greedy = q->temperature == 0;
-	char setting[VIEW_NUM];
 	int n = 0, first;
 
 	for (int i = 0; i < N_ROWS; i++)
@@ -333,12 +304,10 @@ static int make_rows(
 	if (k->staged) {
 		row_penalties(&w[n++], q, k);
 		row_temperature(&w[n++], q, k);
-		snprintf(setting, sizeof setting, "%" PRId64, q->top_k);
-		row_cut(&w[n++], k, STAGE_TOP_K, "top-k", q->top_k > 0 && !greedy, setting);
-		snprintf(setting, sizeof setting, "%.3g", q->top_p);
-		row_cut(&w[n++], k, STAGE_TOP_P, "top-p", q->top_p > 0 && q->top_p < 1 && !greedy, setting);
-		snprintf(setting, sizeof setting, "%.3g", q->min_p);
-		row_cut(&w[n++], k, STAGE_MIN_P, "min-p", q->min_p > 0 && !greedy, setting);
+		row_cut(&w[n++], k, STAGE_TOP_K, "top-k", q->top_k > 0 && !greedy, (double)q->top_k);
+		row_cut(
+			&w[n++], k, STAGE_TOP_P, "top-p", q->top_p > 0 && q->top_p < 1 && !greedy, q->top_p);
+		row_cut(&w[n++], k, STAGE_MIN_P, "min-p", q->min_p > 0 && !greedy, q->min_p);
 		if (!greedy)
 			add_bars(w, first, k);
 	}
@@ -362,19 +331,13 @@ static void draw_row(struct pen *p, int y, const struct row *w)
 {
 	int label_w = p->r.w < 60 ? 16 : 17, value_w = p->r.w < 60 ? 9 : 11;
 	int bars_w = p->r.w >= BARS_FROM_W ? BARS_W + 2 : 0;
-	struct pen in = *p;
 
-	in.ink = INK_DIM;
-	pen_clip(&in, 0, y, label_w - 1, w->label, -1);
-	in.ink = (uint8_t)w->ink;
-	pen_clip(&in, label_w, y, value_w - 1, w->value, -1);
-	in.ink = w->off ? INK_DIM : INK_TEXT;
-	pen_clip(&in, label_w + value_w, y, p->r.w - label_w - value_w - bars_w, w->words, -1);
-	if (bars_w && w->left > 0) {
-		in.ink = w->off ? INK_BAR_CUT : INK_BAR;
-		for (int i = 0; i < (int)(w->left * BARS_W + 0.5); i++)
-			pen_spark(&in, p->r.w - BARS_W + i, y, 0.75);
-	}
+	view_clip(p, 0, y, label_w - 1, INK_DIM, w->label.text);
+	view_clip(p, label_w, y, value_w - 1, w->ink, w->value.text);
+	view_clip(p, label_w + value_w, y, p->r.w - label_w - value_w - bars_w,
+		w->off ? INK_DIM : INK_TEXT, w->words.text);
+	for (int i = 0; bars_w && i < (int)(w->left * BARS_W + 0.5); i++)
+		view_spark(p, p->r.w - BARS_W + i, y, w->off ? INK_BAR_CUT : INK_BAR, 0.75);
 }
 
 enum { AT_POS, AT_TOKEN, AT_P, AT_BITS, AT_DRAW, AT_STEP, AT_FROM, NEAR_W = 69 };
@@ -389,18 +352,17 @@ static void draw_near_row(
 		"of another model" };
 	_Static_assert(sizeof from / sizeof *from == EV_N_source, "a word for each code");
 	struct pen word = table_cell(table, AT_TOKEN);
-	char n[VIEW_NUM];
 
 	word.ink = chosen ? INK_BRIGHT : INK_TEXT;
-	table_put(table, AT_POS, INK_DIM, "%s", view_count(n, k->pos));
+	table_put(table, AT_POS, INK_DIM, "%s", view_count(k->pos).text);
 	view_put_token(&word, 0, 0, word.r.w, t, k->id);
 	if (!isnan(k->p))
 		table_put(table, AT_P, INK_TEXT, "%.3f", (double)k->p);
 	if (!isnan(k->entropy))
 		table_put(table, AT_BITS, INK_TEXT, "%.2f", (double)k->entropy);
 	if (k->survivors >= 0)
-		table_put(table, AT_DRAW, INK_TEXT, "%s", view_count(n, k->survivors));
-	table_put(table, AT_STEP, INK_DIM, "%s", view_count(n, k->step));
+		table_put(table, AT_DRAW, INK_TEXT, "%s", view_count(k->survivors).text);
+	table_put(table, AT_STEP, INK_DIM, "%s", view_count(k->step).text);
 	table_put(table, AT_FROM, k->source == EV_SOURCE_accepted ? INK_ACCEPTED : INK_DIM, "%s",
 		from[k->source]);
 	if (chosen)
@@ -429,7 +391,6 @@ static void draw_sampler(struct pen *p, const struct timeline *t, struct view_st
 	struct tl_token buf;
 	const struct tl_token *k = view_drawn(t, r, s, &buf);
 	struct row rows[N_ROWS];
-	char quote[VIEW_TOKEN];
 	int n;
 
 	if (!k) {
@@ -438,7 +399,7 @@ static void draw_sampler(struct pen *p, const struct timeline *t, struct view_st
 		return;
 	}
 	view_head(p, "why this token", "request %s · position %" PRId64 " · %s", view_label(r->id).text,
-		k->pos, view_quote(quote, t, k->id));
+		k->pos, view_quote(t, k->id).text);
 	n = drop_rows(rows, make_rows(rows, t, r, k), p->r.h - 1);
 	for (int i = 0; i < n; i++)
 		draw_row(p, 1 + i, &rows[i]);

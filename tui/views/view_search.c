@@ -1,13 +1,7 @@
 /* The view "search": several answers to one question as a tree: running branches, ended ones with
  * their scores, pruned ones, the winner and why it won, and the memory that shared pages save. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "tui/views/view_search.h"
-#include "tui/views/view_util.h"
-#include "tui/views/views.h"
+#include "tui/views/search_tree.h"
 
 enum { TOP = 4, TEXT_MAX = 4000, COLUMN = 9, STATE_W = 21, WIDE = 100, GUTTER = 2 };
 
@@ -19,7 +13,7 @@ enum { ALL = 1, ONE_BACK = 2, BACK = 0xfe, ROWS_AT = 8 };
 
 static int back_of(const struct view_state *v)
 {
-	return (v->scroll[VIEW_SEARCH] & BACK) / ONE_BACK;
+	return (int)(v->scroll[VIEW_SEARCH] & BACK) / ONE_BACK;
 }
 
 /* Pruned branches and those tried once are shown if there is room for all. */
@@ -60,29 +54,26 @@ static int chosen_row(
 
 /* ---- above the tree ---- */
 
-static void figure(char *out, size_t cap, const struct tl_search *s, const struct canvas *c)
+static struct view_text figure(const struct tl_search *s, const struct canvas *c)
 {
-	char n[VIEW_NUM], judge[SEARCH_JUDGE_MAX];
-	size_t at = (size_t)snprintf(out, cap, "%.40s", s->method ? s->method : "");
+	struct view_text out = view_form("%.40s", s->method ? s->method : "");
+	char judge[SEARCH_JUDGE_MAX];
 
 	if (s->judge)
-		at += (size_t)snprintf(out + at, cap - at, " · scored by %s",
-			view_search_judge(judge, s, c->w < WIDE ? 24 : 60));
+		view_add(&out, " · scored by %s", view_search_judge(judge, s, c->w < WIDE ? 24 : 60));
 	if (s->stopped)
-		at += (size_t)snprintf(out + at, cap - at, " · %.40s", s->why ? s->why : "stopped");
+		view_add(&out, " · %.40s", s->why ? s->why : "stopped");
 	else if (!s->over)
-		at += (size_t)snprintf(
-			out + at, cap - at, " · %s %d run", glyph(c, GLYPH_PLAY), search_running(s));
+		view_add(&out, " · %s %d run", glyph(c, GLYPH_PLAY), search_running(s));
 	if (search_waiting(s))
-		at += (size_t)snprintf(out + at, cap - at, " · %d wait for it", search_waiting(s));
-	if (s->n_answers && at < cap)
-		at += (size_t)snprintf(out + at, cap - at, " · %s answer%s", view_count(n, s->n_answers),
-			s->n_answers == 1 ? "" : "s");
-	if (s->n_dropped && at < cap)
-		at += (size_t)snprintf(out + at, cap - at, " · %s pruned", view_count(n, s->n_dropped));
-	if (s->steps && at < cap)
-		snprintf(
-			out + at, cap - at, " · %s step%s", view_count(n, s->steps), s->steps == 1 ? "" : "s");
+		view_add(&out, " · %d wait for it", search_waiting(s));
+	if (s->n_answers)
+		view_add(&out, " · %s answer%s", view_count(s->n_answers).text, plural(s->n_answers));
+	if (s->n_dropped)
+		view_add(&out, " · %s pruned", view_count(s->n_dropped).text);
+	if (s->steps)
+		view_add(&out, " · %s step%s", view_count(s->steps).text, plural(s->steps));
+	return out;
 }
 
 static double saved(int64_t pages, int64_t unshared)
@@ -100,9 +91,8 @@ static void draw_shares(struct pen *p, int x, int y, const struct tl_search *s)
 	if (n < 12)
 		return;
 	x += view_put(p, x, y, INK_DIM, "%s", label);
-	p->ink = INK_BAR;
 	for (int i = 0; i < n; i++)
-		pen_spark(p, x + i, y, s->share[s->n_shares - n + i] / 255.0);
+		view_spark(p, x + i, y, INK_BAR, s->share[s->n_shares - n + i] / 255.0);
 }
 
 static void draw_sharing(struct pen *p, int y, const struct tl_search *s)
@@ -110,7 +100,6 @@ static void draw_sharing(struct pen *p, int y, const struct tl_search *s)
 	int pages = s->over ? s->most_pages : s->pages,
 		unshared = s->over ? s->most_unshared : s->unshared, x;
 	int bar_w = p->r.w >= WIDE ? 20 : 10;
-	char part[VIEW_NUM];
 
 	if (!s->steps)
 		return;
@@ -119,12 +108,11 @@ static void draw_sharing(struct pen *p, int y, const struct tl_search *s)
 	x += view_put(p, x, y, INK_DIM, " of ");
 	x += view_put(p, x, y, INK_TEXT, "%d", unshared);
 	x += view_put(p, x, y, INK_DIM, " if unshared ");
-	p->ink = INK_BAR;
-	view_bar(p, x, y, bar_w, unshared ? (double)pages / unshared : 0);
+	view_bar(p, x, y, bar_w, INK_BAR, unshared ? (double)pages / unshared : 0);
 	x += bar_w + 1;
 	x += view_put(p, x, y, INK_DIM, "saved ");
 	x += view_put(
-		p, x, y, INK_BRIGHT, "%s", view_percent(part, saved(s->sum_pages, s->sum_unshared)));
+		p, x, y, INK_BRIGHT, "%s", view_percent(saved(s->sum_pages, s->sum_unshared)).text);
 	x += view_put(p, x, y, INK_DIM, p->r.w >= WIDE ? " over all steps" : "");
 	draw_shares(p, x + 3, y, s);
 }
@@ -149,31 +137,23 @@ static void draw_heads(struct pen *p, int y, const struct tl_search *s)
 
 /* ---- a row ---- */
 
-static const char *state_words(
-	char *out, size_t cap, const struct tl_search *s, const struct search_row *r)
+static struct view_text state_words(const struct tl_search *s, const struct search_row *r)
 {
 	const struct tl_node *k = r->k;
 
 	if (r->m)
-		snprintf(out, cap,
-			!r->m->ended ? "runs"
-			: s->judge   ? "waits for a score"
-						 : "waits its turn");
-	else if (s->winner && k == search_leader(s))
-		snprintf(out, cap, "won");
-	else if (k->visits >= 0)
-		snprintf(out, cap, "%s", "");
-	else if (k->state == TL_NODE_DROPPED)
-		snprintf(
-			out, cap, k->n_answers ? "ended, step %" PRId64 : "pruned, step %" PRId64, k->last);
-	else if (k->state == TL_NODE_ENDED)
-		snprintf(out, cap,
-			k->n_answers         ? "ended"
-			: search_waits(s, k) ? "waits for a score"
-								 : "stopped");
-	else
-		snprintf(out, cap, "%s", s->over ? "" : k->n_answers ? "answered, runs on" : "runs");
-	return out;
+		return view_form(!r->m->ended ? "runs" : s->judge ? "waits for a score" : "waits its turn");
+	if (s->winner && k == search_leader(s))
+		return view_form("won");
+	if (k->visits >= 0)
+		return (struct view_text){ "" };
+	if (k->state == TL_NODE_DROPPED)
+		return view_form("%s, step %" PRId64, k->n_answers ? "ended" : "pruned", k->last);
+	if (k->state == TL_NODE_ENDED)
+		return view_form(k->n_answers         ? "ended"
+						 : search_waits(s, k) ? "waits for a score"
+											  : "stopped");
+	return view_form("%s", s->over ? "" : k->n_answers ? "answered, runs on" : "runs");
 }
 
 static enum glyph state_glyph(const struct tl_search *s, const struct search_row *r)
@@ -223,9 +203,9 @@ static void draw_numbers(
 		put_real(p, x - COLUMN, y, ink, k->score, 3);
 		if (search_uct(s, k, &u))
 			put_real(p, x, y, ink, u.mean + u.bonus, 2);
-		p->ink = INK_BAR;
 		if (wide && s->n_answers && k->visits > 0)
-			view_bar(p, x - 3 * COLUMN - 12, y, 14, (double)k->visits / (double)s->n_answers);
+			view_bar(
+				p, x - 3 * COLUMN - 12, y, 14, INK_BAR, (double)k->visits / (double)s->n_answers);
 	} else {
 		bool answered = k->n_answers > 0;
 
@@ -240,7 +220,6 @@ static void draw_text(struct pen *p, int x, int y, int w, const struct timeline 
 	const struct tl_search *s, const struct search_row *r)
 {
 	char text[TEXT_MAX];
-	struct pen in = *p;
 	int used;
 
 	if (w < 1)
@@ -254,19 +233,16 @@ static void draw_text(struct pen *p, int x, int y, int w, const struct timeline 
 	else if (!r->m && !*text && search_own_tokens(r->k) > 0 &&
 			 (!r->won || r->lead >= search_own_tokens(r->k)))
 		snprintf(text, sizeof text, "(ends)"); /* control tokens alone */
-	in.ink = (uint8_t)row_ink(s, r);
-	used = pen_clip(&in, x, y, w, text + (*text == ' '), -1);
+	used = view_clip(p, x, y, w, row_ink(s, r), text + (*text == ' '));
 	if (!r->won || used >= w)
 		return;
 	search_own_text(t, r->k, r->lead, INT32_MAX, text, sizeof text);
-	in.ink = INK_DIM;
-	pen_clip(&in, x + used, y, w - used, text, -1);
+	view_clip(p, x + used, y, w - used, INK_DIM, text);
 }
 
 static void draw_row(struct pen *p, int y, const struct timeline *t, const struct tl_search *s,
 	const struct search_row *r)
 {
-	char words[48];
 	int x = view_rails(p, GUTTER, y, p->r.w / 2, r->depth, r->rails, true, r->last),
 		right = p->r.w - columns_w(p, s);
 	enum glyph state = state_glyph(s, r);
@@ -279,7 +255,7 @@ static void draw_row(struct pen *p, int y, const struct timeline *t, const struc
 	draw_numbers(p, y, s, r);
 	if (p->r.w >= WIDE)
 		view_put(p, p->r.w - STATE_W + 2, y, state == GLYPH_WON ? INK_BRIGHT : INK_DIM, "%s",
-			state_words(words, sizeof words, s, r));
+			state_words(s, r).text);
 	else if (state != GLYPH_N)
 		view_put(
 			p, p->r.w - 1, y, state == GLYPH_WON ? INK_BRIGHT : INK_DIM, "%s", glyph(p->c, state));
@@ -290,14 +266,12 @@ static void draw_row(struct pen *p, int y, const struct timeline *t, const struc
 /* In the line of the heads, as long as there is room before them. */
 static void draw_hidden(struct pen *p, const struct tl_search *s, int n)
 {
-	const char *why = search_sort(s) == SEARCH_OF_TREE ? "tried once" : "pruned";
 	const int x = GUTTER + 10, room = p->r.w - columns_w(p, s) - x;
-	char text[64];
+	const struct view_text whole = view_form("a shows %d more that were %s", n,
+		search_sort(s) == SEARCH_OF_TREE ? "tried once" : "pruned");
 
-	if (snprintf(text, sizeof text, "a shows %d more that were %s", n, why) > room)
-		snprintf(text, sizeof text, "a: %d more", n);
-	p->ink = INK_DIM;
-	pen_clip(p, x, TOP - 1, room, text, -1);
+	view_clip(p, x, TOP - 1, room, INK_DIM,
+		(int)strlen(whole.text) > room ? view_form("a: %d more", n).text : whole.text);
 }
 
 static void draw_rows(
@@ -328,17 +302,14 @@ static void draw_rows(
 static void search_draw(struct pen *p, const struct timeline *t, struct view_state *v)
 {
 	const struct tl_search *s = chosen_search(t, v);
-	char words[320] = "";
 	int x;
 
-	if (s)
-		figure(words, sizeof words, s, p->c);
-	pen_head(p, view_search.name, s ? words : NULL);
 	if (!s) {
-		view_nothing(p,
+		view_empty(p, view_search.name,
 			"the tree of the branches that an answer was chosen from: `/search beam 4`, then ask");
 		return;
 	}
+	pen_head(p, view_search.name, figure(s, p->c).text);
 	x = view_put(p, 0, 1, INK_DIM, "you ");
 	pen_clip(p, x, 1, p->r.w - x, s->text ? s->text : "", -1);
 	draw_sharing(p, 2, s);
@@ -363,7 +334,7 @@ static void move(struct view_state *v, const struct tl_search *s, int by)
 static bool search_key(int key, const struct timeline *t, struct view_state *v)
 {
 	const struct tl_search *s = chosen_search(t, v);
-	int32_t *scroll = &v->scroll[VIEW_SEARCH];
+	int64_t *scroll = &v->scroll[VIEW_SEARCH];
 
 	if (!s)
 		return false;

@@ -1,10 +1,5 @@
-/* See view_search.h: by which numbers an answer won, waits or was pruned. */
-#include "tui/views/view_search.h"
-
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+/* See search_tree.h: by which numbers an answer won, waits or was pruned. */
+#include "tui/views/search_tree.h"
 
 enum { TEXT_MAX = 4000 };
 
@@ -21,41 +16,40 @@ const char *view_search_judge(char out[SEARCH_JUDGE_MAX], const struct tl_search
 	return out;
 }
 
-static void tree_words(char *out, size_t cap, const struct tl_search *s, const struct tl_node *k)
+static struct view_text tree_words(const struct tl_search *s, const struct tl_node *k)
 {
 	struct search_uct u;
 
-	if (search_uct(s, k, &u))
-		snprintf(out, cap,
-			"UCT %.3f = %.3f (mean value %.3f of %.3f … %.3f) + %.3f (seldom tried: %d of %d)",
-			u.mean + u.bonus, u.mean, k->score, s->least, s->most, u.bonus, u.tries, u.above);
-	else
-		snprintf(out, cap, "%d simulations; values from %.3f to %.3f, %.3f on average",
-			k->visits < 0 ? 0 : k->visits, s->least, s->most, k->score);
+	return search_uct(s, k, &u)
+			   ? view_form(
+					 "UCT %.3f = %.3f (mean value %.3f of %.3f … %.3f) + %.3f (seldom tried: %d of "
+					 "%d)",
+					 u.mean + u.bonus, u.mean, k->score, s->least, s->most, u.bonus, u.tries,
+					 u.above)
+			   : view_form("%d simulations; values from %.3f to %.3f, %.3f on average",
+					 k->visits < 0 ? 0 : k->visits, s->least, s->most, k->score);
 }
 
 /* "log-probability -22.16 / 39 tokens ^ 1 = -0.568, length-normalised". */
-static void score_words(
-	char *out, size_t cap, const struct tl_search *s, double logp, int32_t n, double score)
+static struct view_text score_words(const struct tl_search *s, double logp, int32_t n, double score)
 {
-	char judge[SEARCH_JUDGE_MAX + 2] = "", name[SEARCH_JUDGE_MAX];
+	char name[SEARCH_JUDGE_MAX];
+	const struct view_text judge =
+		s->judge ? view_form("'%s'", view_search_judge(name, s, 40)) : view_form("%s", "");
 
-	if (s->judge)
-		snprintf(judge, sizeof judge, "'%s'", view_search_judge(name, s, 40));
 	if (s->judge && isnan(score))
-		snprintf(out, cap,
+		return view_form(
 			s->over ? "log-probability %.2f over %d tokens; it has no score from %s"
 					: "log-probability %.2f over %d tokens by now; %s scores it when it has ended",
-			logp, n, judge);
-	else if (s->judge)
-		snprintf(out, cap, "%s gave it %.4g; log-probability %.2f over %d tokens", judge, score,
-			logp, n);
-	else if (search_sort(s) == SEARCH_OF_BEAMS)
-		snprintf(out, cap, "log-probability %.2f / %d tokens ^ %g = %.3f, length-normalised", logp,
-			n, search_alpha(s), score);
-	else
-		snprintf(out, cap, "log-probability %.2f / %d tokens = %.3f: on average a token had p %.3f",
-			logp, n, score, n > 0 ? exp(logp / n) : (double)NAN);
+			logp, n, judge.text);
+	if (s->judge)
+		return view_form(
+			"%s gave it %.4g; log-probability %.2f over %d tokens", judge.text, score, logp, n);
+	if (search_sort(s) == SEARCH_OF_BEAMS)
+		return view_form("log-probability %.2f / %d tokens ^ %g = %.3f, length-normalised", logp, n,
+			search_alpha(s), score);
+	return view_form("log-probability %.2f / %d tokens = %.3f: on average a token had p %.3f", logp,
+		n, score, n > 0 ? exp(logp / n) : (double)NAN);
 }
 
 static const char *simulation_words(const struct tl_search *s, const struct tl_member *m)
@@ -70,49 +64,51 @@ static const char *simulation_words(const struct tl_search *s, const struct tl_m
 		   "tree can be repeated";
 }
 
-static void why_words(char *out, size_t cap, const struct tl_search *s, const struct search_row *r)
+/* Before why: that it won. */
+static struct view_text won_words(const struct tl_search *s, const struct search_row *r)
+{
+	if (r->m || !s->winner || r->k != search_leader(s))
+		return (struct view_text){ "" };
+	if (search_sort(s) != SEARCH_OF_TREE)
+		return view_form("won: ");
+	return s->judge ? view_form("the best answer, %.3f, begins so · ", s->won_score)
+					: view_form("the best answer, %.3f = exp(score %.3f), begins so · ",
+						  exp(s->won_score), s->won_score);
+}
+
+static struct view_text why_words(const struct tl_search *s, const struct search_row *r)
 {
 	const struct tl_node *k = r->k;
 	char judge[SEARCH_JUDGE_MAX];
-	int at = 0;
 
-	if (!r->m && s->winner && k == search_leader(s))
-		at = search_sort(s) != SEARCH_OF_TREE ? snprintf(out, cap, "won: ")
-			 : s->judge
-				 ? snprintf(out, cap, "the best answer, %.3f, begins so · ", s->won_score)
-				 : snprintf(out, cap, "the best answer, %.3f = exp(score %.3f), begins so · ",
-					   exp(s->won_score), s->won_score);
-	out += at;
-	cap -= (size_t)at;
 	if (r->m)
-		snprintf(out, cap, "%s", simulation_words(s, r->m));
-	else if (k->visits >= 0)
-		tree_words(out, cap, s, k);
-	else if (k->n_answers)
-		score_words(out, cap, s, k->answer_logp, k->answer_tokens, k->answer_score);
-	else if (search_waits(s, k))
-		snprintf(out, cap, "it has ended: '%s' scores one answer after the other",
+		return view_form("%s", simulation_words(s, r->m));
+	if (k->visits >= 0)
+		return tree_words(s, k);
+	if (k->n_answers)
+		return score_words(s, k->answer_logp, k->answer_tokens, k->answer_score);
+	if (search_waits(s, k))
+		return view_form("it has ended: '%s' scores one answer after the other",
 			view_search_judge(judge, s, 40));
-	else if (k->state == TL_NODE_DROPPED)
-		snprintf(out, cap,
+	if (k->state == TL_NODE_DROPPED)
+		return view_form(
 			s->over && k->last == s->last_step
 				? "pruned in step %" PRId64 " at log-probability %.2f: no longer able to win"
 				: "pruned in step %" PRId64 " at log-probability %.2f: others were more probable",
 			k->last, k->logp);
-	else
-		score_words(out, cap, s, k->logp, k->tokens, search_score(s, k));
+	return score_words(s, k->logp, k->tokens, search_score(s, k));
 }
 
 void view_search_why(struct pen *p, int y, const struct timeline *t, const struct tl_search *s,
 	const struct search_row *r)
 {
+	const struct view_text won = won_words(s, r);
 	char text[TEXT_MAX];
 	int top = y;
 	size_t n;
 
-	p->ink = INK_RULE;
 	pen_hline(p, 0, y, p->r.w);
-	why_words(text, sizeof text, s, r);
+	snprintf(text, sizeof text, "%s%s", won.text, why_words(s, r).text);
 	p->ink = r->won ? INK_BRIGHT : INK_TEXT;
 	y += pen_wrap(p, 0, y + 1, p->r.w, 2, text);
 	n = search_whole_text(t, s, r->k, text, sizeof text);

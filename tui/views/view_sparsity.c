@@ -1,29 +1,39 @@
 /* The sparsity view: how much of a token's computation is near zero, by layer, and whether it is
  * the same from token to token. All of it is the events sparsity and attention of the newest
  * observed row. Thread: the UI's. */
-#include <math.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LAYER = 7, BAR_LEAST = 4, FIGURE = 6, SUMS = 6, COLUMNS = 5, AT_BELOW = 1 };
 static const struct column below[] = { { "smaller than", -22, 0 }, { "1/10", 9, 0 },
 	{ "1/100", 9, 0 }, { "1/1,000", 9, 0 }, { "1/10,000", 9, 0 }, { "of the largest", 0, 2 } };
 
-/* Means over the layers that have it; NaN: none has. */
-static double mean_of(const struct tl_sparsity *s, int what)
+/* what: of the sparsity; -1: attention's weights. */
+static double layer_value(const struct tl_request *r, int32_t layer, int what)
+{
+	if (what >= 0)
+		return (double)r->sparsity.share[layer * EV_N_sparse + what];
+	return layer < r->attention.n_layers ? (double)r->attention.near_zero[layer] : (double)NAN;
+}
+
+/* Mean of layers first to end - 1 that have it; NaN: none has. */
+static double group_value(const struct tl_request *r, int32_t first, int32_t end, int what)
 {
 	double sum = 0;
 	int n = 0;
 
-	for (int32_t l = 0; l < s->n_layers; l++) {
-		const float v = s->share[l * EV_N_sparse + what];
+	for (int32_t l = first; l < end; l++) {
+		const double v = layer_value(r, l, what);
 
-		sum += isnan(v) ? 0 : (double)v;
+		sum += isnan(v) ? 0 : v;
 		n += !isnan(v);
 	}
 	return n ? sum / n : (double)NAN;
+}
+
+static double mean_of(const struct tl_request *r, int what)
+{
+	return group_value(r, 0, r->sparsity.n_layers, what);
 }
 
 static double weights_mean(const struct tl_request *r)
@@ -53,19 +63,12 @@ static double by_chance(const struct tl_sparsity *s)
 	return n ? sum / n : (double)NAN;
 }
 
-static const char *part(char *buf, double v)
+static void put_shares(struct table *t, const char *label, const struct tl_request *r, int first)
 {
-	return isnan(v) ? "\xe2\x80\x93" : view_percent(buf, v);
-}
-
-static void put_shares(struct table *t, const char *label, const struct tl_sparsity *s, int first)
-{
-	char buf[VIEW_NUM];
-
 	t->y++;
 	table_put(t, 0, INK_DIM, "%s", label);
 	for (int k = 0; k < 4; k++)
-		table_put(t, AT_BELOW + k, INK_BRIGHT, "%s", part(buf, mean_of(s, first + k)));
+		table_put(t, AT_BELOW + k, INK_BRIGHT, "%s", view_percent(mean_of(r, first + k)).text);
 }
 
 /* ---- the sums ---- */
@@ -73,36 +76,35 @@ static void put_shares(struct table *t, const char *label, const struct tl_spars
 static void put_thresholds(struct pen *p, const struct tl_request *r)
 {
 	struct table t = TABLE(p, below, 1);
-	char buf[VIEW_NUM];
 
 	table_heads(&t);
-	put_shares(&t, "attention's output", &r->sparsity, EV_SPARSE_output_1);
-	put_shares(&t, "feed-forward's inner", &r->sparsity, EV_SPARSE_inner_1);
+	put_shares(&t, "attention's output", r, EV_SPARSE_output_1);
+	put_shares(&t, "feed-forward's inner", r, EV_SPARSE_inner_1);
 	t.y++;
 	table_put(&t, 0, INK_DIM, "attention's weights");
-	table_put(&t, AT_BELOW, INK_BRIGHT, "%s", part(buf, weights_mean(r)));
+	table_put(&t, AT_BELOW, INK_BRIGHT, "%s", view_percent(weights_mean(r)).text);
 	view_put(p, table_rect(&t, AT_BELOW + 1).x + 2, t.y, INK_DIM, "are below %g",
 		r->attention.threshold);
 }
 
-static void put_kept(struct pen *p, int y, const struct tl_sparsity *s)
+static void put_kept(struct pen *p, int y, const struct tl_request *r)
 {
-	char kept[VIEW_NUM], same[VIEW_NUM], chance[VIEW_NUM], any[VIEW_NUM];
-	const double overlap = mean_of(s, EV_SPARSE_overlap);
+	const struct tl_sparsity *s = &r->sparsity;
+	const double overlap = mean_of(r, EV_SPARSE_overlap);
 	int x = s->mark > 0 ? view_put(p, 0, y, INK_DIM, "inner, at least %.3g: ", s->mark)
 						: view_put(p, 0, y, INK_DIM, "inner, not 0: ");
 
-	x += view_put(p, x, y, INK_BRIGHT, "%s", part(kept, mean_of(s, EV_SPARSE_kept)));
+	x += view_put(p, x, y, INK_BRIGHT, "%s", view_percent(mean_of(r, EV_SPARSE_kept)).text);
 	if (!isnan(overlap)) {
 		x += view_put(p, x, y, INK_DIM,
 			s->since == 1 ? " \xc2\xb7 as one token before: " : " \xc2\xb7 as %lld before: ",
 			(long long)s->since);
-		x += view_put(p, x, y, INK_BRIGHT, "%s", part(same, overlap));
-		x += view_put(p, x, y, INK_DIM, " (by chance %s)", part(chance, by_chance(s)));
+		x += view_put(p, x, y, INK_BRIGHT, "%s", view_percent(overlap).text);
+		x += view_put(p, x, y, INK_DIM, " (by chance %s)", view_percent(by_chance(s)).text);
 	}
 	if (s->rows > 1) {
 		x += view_put(p, x, y, INK_DIM, " \xc2\xb7 any of %lld rows: ", (long long)s->rows);
-		view_put(p, x, y, INK_BRIGHT, "%s", part(any, mean_of(s, EV_SPARSE_together)));
+		view_put(p, x, y, INK_BRIGHT, "%s", view_percent(mean_of(r, EV_SPARSE_together)).text);
 	}
 }
 
@@ -110,7 +112,7 @@ static void put_kept(struct pen *p, int y, const struct tl_sparsity *s)
 
 struct layer_column {
 	const char *label;
-	int what; /* -1: attention's weights */
+	int what;
 };
 static const struct layer_column columns[COLUMNS] = {
 	{ "weights", -1 },
@@ -120,33 +122,10 @@ static const struct layer_column columns[COLUMNS] = {
 	{ "as before", EV_SPARSE_overlap },
 };
 
-static double layer_value(const struct tl_request *r, int32_t layer, int what)
-{
-	if (what >= 0)
-		return (double)r->sparsity.share[layer * EV_N_sparse + what];
-	return layer < r->attention.n_layers ? (double)r->attention.near_zero[layer] : (double)NAN;
-}
-
-/* Mean of layers first to end - 1. */
-static double group_value(const struct tl_request *r, int32_t first, int32_t end, int what)
-{
-	double sum = 0;
-	int n = 0;
-
-	for (int32_t l = first; l < end; l++) {
-		const double v = layer_value(r, l, what);
-
-		sum += isnan(v) ? 0 : v;
-		n += !isnan(v);
-	}
-	return n ? sum / n : (double)NAN;
-}
-
 static void put_layers(struct pen *p, int y, const struct tl_request *r)
 {
 	const int width = (p->r.w - LAYER) / COLUMNS, bar = width - FIGURE - 2, rows = p->r.h - y - 1;
 	const int32_t n = r->sparsity.n_layers, per_row = rows > 0 ? (n + rows - 1) / rows : 0;
-	char buf[VIEW_NUM];
 
 	if (rows < 2 || bar < BAR_LEAST)
 		return;
@@ -166,8 +145,8 @@ static void put_layers(struct pen *p, int y, const struct tl_request *r)
 			const int x = LAYER + c * width;
 
 			if (!isnan(v))
-				view_bar(p, x, y, bar, v);
-			view_put_right(p, x + bar + FIGURE, y, INK_TEXT, "%s", part(buf, v));
+				view_bar(p, x, y, bar, INK_TEXT, v);
+			view_put_right(p, x + bar + FIGURE, y, INK_TEXT, "%s", view_percent(v).text);
 		}
 	}
 }
@@ -185,7 +164,7 @@ static void sparsity_draw(struct pen *p, const struct timeline *t, struct view_s
 	view_head(p, "sparsity", "request %s, position %lld", view_label(r->id).text,
 		(long long)r->sparsity.pos);
 	put_thresholds(p, r);
-	put_kept(p, SUMS - 1, &r->sparsity);
+	put_kept(p, SUMS - 1, r);
 	put_layers(p, SUMS + 1, r);
 }
 

@@ -4,14 +4,8 @@
  * A line is one verify step of the request in focus (of any request, if it never drafted), newest
  * last, as the text is read. cursor[VIEW_SPECULATION] counts how many lines of the zoomed table lie
  * below its end. Thread: the UI's. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/text.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { GROUPS_MAX = 128, PLACE_W = 10, LONG_HEAD = 90 };
 
@@ -91,29 +85,25 @@ static int places_of(const struct tl_speculation *u)
 }
 
 /* The setting as one types it, a file without its folder; the first number of skip is layers. */
-static void put_drafter(const struct timeline *t, char *out, size_t cap)
+static struct view_text drafter_words(const struct timeline *t)
 {
 	const char *spec = timeline_setting(t, "spec"), *slash = spec ? strrchr(spec, '/') : NULL;
-	int name = spec ? (int)strcspn(spec, ":") : 0;
 
 	if (!spec || !is_on(t)) /* a grammar drafts what has no choice all the same */
-		snprintf(out, cap, "%s",
-			t->n_drafts && !strcmp(t->draft[t->n_drafts - 1].drafter, "grammar") ? "grammar"
-																				 : "off");
-	else if (!strncmp(spec, "skip:", 5))
-		snprintf(out, cap, "skip %d layers", atoi(spec + 5));
-	else if (slash)
-		snprintf(out, cap, "%.*s:%s", name, spec, slash + 1);
-	else
-		snprintf(out, cap, "%s", spec);
+		return view_form(t->n_drafts && !strcmp(t->draft[t->n_drafts - 1].drafter, "grammar")
+							 ? "grammar"
+							 : "off");
+	if (!strncmp(spec, "skip:", 5))
+		return view_form("skip %d layers", atoi(spec + 5));
+	return slash ? view_form("%.*s:%s", (int)strcspn(spec, ":"), spec, slash + 1)
+				 : view_form("%s", spec);
 }
 
 /* "15 of 33 kept": of the places for which something was guessed. */
-static void kept_of(const struct tl_speculation *u, char *out, size_t cap)
+static struct view_text kept_of(const struct tl_speculation *u)
 {
-	char a[VIEW_NUM], b[VIEW_NUM];
-
-	snprintf(out, cap, "%s of %s kept", view_count(a, u->n_accepted), view_count(b, u->n_verified));
+	return view_form(
+		"%s of %s kept", view_count(u->n_accepted).text, view_count(u->n_verified).text);
 }
 
 static double mean_of(const struct tl_speculation *u)
@@ -122,32 +112,25 @@ static double mean_of(const struct tl_speculation *u)
 }
 
 /* The answer in focus, and beside it all of them where there were others. */
-static void figure_of(const struct timeline *t, int64_t request, bool brief, char *out, size_t cap)
+static struct view_text figure_of(const struct timeline *t, int64_t request, bool brief)
 {
 	const char *rule = timeline_setting(t, "rule");
-	bool rejection = rule && !strcmp(rule, "rejection");
 	struct tl_speculation all = timeline_speculation(t, 0), u = timeline_speculation(t, request);
-	double mean = mean_of(&u);
-	char name[48], kept[40];
-	int n;
+	const double mean = mean_of(&u);
+	const struct view_text kept = kept_of(&u),
+						   name = view_form("%.47s%s", drafter_words(t).text,
+							   rule && !strcmp(rule, "rejection") ? ", rejection" : "");
 
-	kept_of(&u, kept, sizeof kept);
-	put_drafter(t, name, sizeof name);
-	n = snprintf(out, cap, "%s%s", name, rejection ? ", rejection" : "");
 	if (!u.members || !is_on(t))
-		return;
-	if (u.members != all.members) {
-		snprintf(out + n, cap - (size_t)n, " · %s %s, %.2f%s a step%s, all %.2f",
-			view_label(request).text, kept, mean, brief ? "" : " tokens",
+		return name;
+	if (u.members != all.members)
+		return view_form("%s · %s %s, %.2f%s a step%s, all %.2f", name.text,
+			view_label(request).text, kept.text, mean, brief ? "" : " tokens",
 			brief ? "" : " in this answer", mean_of(&all));
-		return;
-	}
 	if (brief)
-		snprintf(out + n, cap - (size_t)n, " · %s, %.2f a step", kept, mean);
-	else
-		snprintf(out + n, cap - (size_t)n,
-			" · %s, %.2f tokens a step · %lld step%s · mean accepted length %.2f + 1", kept, mean,
-			(long long)u.members, u.members == 1 ? "" : "s", mean - 1);
+		return view_form("%s · %s, %.2f a step", name.text, kept.text, mean);
+	return view_form("%s · %s, %.2f tokens a step · %lld step%s · mean accepted length %.2f + 1",
+		name.text, kept.text, mean, (long long)u.members, plural(u.members), mean - 1);
 }
 
 /* One word with its mark; 0 if it does not fit any more. */
@@ -186,23 +169,22 @@ static bool has_next_sibling(
 static int put_draft(struct pen *p, int x, int y, const struct timeline *t, const struct group *g,
 	const struct tl_draft *d)
 {
-	char word[VIEW_TOKEN];
 	int used, more;
 
 	if (d->verdict == EV_VERDICT_accepted)
 		return put_marked(p, x, y, INK_ACCEPTED, glyph(p->c, GLYPH_CHECK), INK_ACCEPTED,
-			view_word(word, t, d->id));
+			view_word(t, d->id).text);
 	if (d->verdict == EV_VERDICT_rejected &&
 		(has_kept_sibling(t, g, d) || has_next_sibling(t, g, d)))
 		return put_marked(
-			p, x, y, INK_REJECTED, glyph(p->c, GLYPH_CROSS), INK_DIM, view_word(word, t, d->id));
+			p, x, y, INK_REJECTED, glyph(p->c, GLYPH_CROSS), INK_DIM, view_word(t, d->id).text);
 	if (d->verdict == EV_VERDICT_discarded)
 		return put_marked(
-			p, x, y, INK_DIM, glyph(p->c, GLYPH_DOT), INK_DIM, view_word(word, t, d->id));
+			p, x, y, INK_DIM, glyph(p->c, GLYPH_DOT), INK_DIM, view_word(t, d->id).text);
 	used = put_marked(
-		p, x, y, INK_REJECTED, glyph(p->c, GLYPH_CROSS), INK_DIM, view_word(word, t, d->id));
+		p, x, y, INK_REJECTED, glyph(p->c, GLYPH_CROSS), INK_DIM, view_word(t, d->id).text);
 	more = put_marked(p, x + used, y, INK_BRIGHT, glyph(p->c, GLYPH_ARROW), INK_TEXT,
-		view_word(word, t, d->winner));
+		view_word(t, d->winner).text);
 	return used && more ? used + more : 0;
 }
 
@@ -213,7 +195,6 @@ static void draw_group(
 {
 	const struct tl_token *bonus = bonus_of(t, g);
 	struct pen cut = *p;
-	char word[VIEW_TOKEN];
 	int x = 0, used = 1;
 
 	if (!timeline_drafter_since(t, t->draft[g->first].step)) {
@@ -228,7 +209,7 @@ static void draw_group(
 		x += used;
 	}
 	if (bonus && used) {
-		used = put_marked(p, x, y, INK_BRIGHT, "+", INK_TEXT, view_word(word, t, bonus->id));
+		used = put_marked(p, x, y, INK_BRIGHT, "+", INK_TEXT, view_word(t, bonus->id).text);
 		x += used;
 	}
 	if (!used)
@@ -245,16 +226,13 @@ static void draw_places(struct pen *p, int y, const struct timeline *t, int64_t 
 	struct tl_speculation u = timeline_speculation(t, request);
 	int n = places_of(&u), x = p->r.w < 44 || !n ? 0 : view_put(p, 0, y, INK_DIM, "accepted") + 2;
 	int w = x + n * PLACE_W - 1 <= p->r.w ? PLACE_W : PLACE_W - 1;
-	char part[VIEW_NUM];
 
 	for (int i = 0; i < n && x + PLACE_W - 2 <= p->r.w; i++, x += w) {
 		double share = acceptance(&u, i);
-		struct pen in = *p;
 
-		in.ink = INK_ACCEPTED;
 		view_put(p, x, y, INK_DIM, "%d", i + 1);
-		pen_spark(&in, x + 2, y, share);
-		view_put_right(p, x + w - 1, y, INK_TEXT, "%s", view_percent(part, share));
+		view_spark(p, x + 2, y, INK_ACCEPTED, share);
+		view_put_right(p, x + w - 1, y, INK_TEXT, "%s", view_percent(share).text);
 	}
 }
 
@@ -278,23 +256,19 @@ static int draw_place_bars(struct pen *p, int y, const struct timeline *t, int64
 {
 	struct tl_speculation u = timeline_speculation(t, request);
 	int n = places_of(&u), w = p->r.w > 84 ? 48 : p->r.w - 36;
-	char part[VIEW_NUM], verified[VIEW_NUM], accepted[VIEW_NUM], name[48];
 
-	put_drafter(t, name, sizeof name);
 	view_put(p, 0, y++, INK_DIM,
-		"acceptance rate at position n, those before it accepted: %s, %lld step%s, %s%s", name,
-		(long long)u.members, u.members == 1 ? "" : "s", request ? "answer " : "all requests",
-		request ? view_label(request).text : "");
+		"acceptance rate at position n, those before it accepted: %.47s, %lld step%s, %s%s",
+		drafter_words(t).text, (long long)u.members, plural(u.members),
+		request ? "answer " : "all requests", request ? view_label(request).text : "");
 	for (int i = 0; i < n; i++, y++) {
 		double share = acceptance(&u, i);
-		struct pen in = *p;
 
-		in.ink = INK_ACCEPTED;
 		view_put_right(p, 4, y, INK_DIM, "%d", i + 1);
-		view_bar(&in, 6, y, w, share);
-		view_put_right(p, 14 + w, y, INK_BRIGHT, "%s", view_percent(part, share));
-		view_put(p, 16 + w, y, INK_DIM, "%s of %s", view_count(accepted, u.accepted[i]),
-			view_count(verified, u.verified[i]));
+		view_bar(p, 6, y, w, INK_ACCEPTED, share);
+		view_put_right(p, 14 + w, y, INK_BRIGHT, "%s", view_percent(share).text);
+		view_put(p, 16 + w, y, INK_DIM, "%s of %s", view_count(u.accepted[i]).text,
+			view_count(u.verified[i]).text);
 	}
 	return y;
 }
@@ -331,10 +305,7 @@ static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_sta
 
 static void spec_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	char figure[128];
-
-	figure_of(t, request_of(t, s), p->r.w < LONG_HEAD, figure, sizeof figure);
-	pen_head(p, view_speculation.name, figure);
+	pen_head(p, view_speculation.name, figure_of(t, request_of(t, s), p->r.w < LONG_HEAD).text);
 	if (!t->n_drafts)
 		view_nothing(p, is_on(t) ? "nothing drafted yet: the last words have not occurred before"
 								 : "off: `/spec ngram` guesses tokens from the text so far");

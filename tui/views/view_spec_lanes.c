@@ -2,10 +2,8 @@
  * drafter beside it did (event `ahead`). Full: the model verifies; guesses that were used, green.
  * Half: the drafter guesses in turn, and the model's lane is empty. Low and dim: the engine waits
  * for the drafter; guesses that were thrown away. Thread: the UI's. */
-#include <math.h>
 
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LABEL_W = 8, STEP_W = 10, STEPS_MOST = 12 };
 
@@ -65,7 +63,7 @@ static void draw_column(
 {
 	const double now = l->from + (x + 0.5) * l->each;
 	double part[2];
-	enum ink ink[2];
+	enum ink ink[2] = { INK_DIM, INK_DIM };
 
 	for (int i = 0; i < l->n; i++) {
 		const struct tl_step *s = &l->first[i];
@@ -73,12 +71,8 @@ static void draw_column(
 		if (now < begin_of(s) || now >= (double)s->t_ns)
 			continue;
 		look(t, s, now - begin_of(s), part, ink);
-		for (int lane = 0; lane < 2; lane++) {
-			struct pen in = *p;
-
-			in.ink = (uint8_t)ink[lane];
-			pen_spark(&in, LABEL_W + x, y + lane, part[lane]);
-		}
+		for (int lane = 0; lane < 2; lane++)
+			view_spark(p, LABEL_W + x, y + lane, ink[lane], part[lane]);
 	}
 }
 
@@ -86,7 +80,6 @@ int view_spec_lanes(struct pen *p, int y, const struct timeline *t, int64_t requ
 {
 	const struct lanes l = lanes_of(t, p->r.w - LABEL_W);
 	int64_t blocks = 0, used = 0, nodes = 0, gone = 0;
-	char ns[VIEW_NUM];
 
 	for (int32_t i = 0; i < t->n_aheads; i++) {
 		const struct ev_ahead *a = &t->ahead[i].a;
@@ -104,7 +97,7 @@ int view_spec_lanes(struct pen *p, int y, const struct timeline *t, int64_t requ
 	view_put(p, 0, y++, INK_DIM,
 		"ahead: %lld of %lld blocks used, %lld of %lld guesses thrown away; %d steps, %s",
 		(long long)used, (long long)blocks, (long long)gone, (long long)nodes, l.n,
-		view_ns(ns, l.each * (p->r.w - LABEL_W)));
+		view_ns(l.each * (p->r.w - LABEL_W)).text);
 	view_put(p, 0, y, INK_DIM, "model");
 	view_put(p, 0, y + 1, INK_DIM, "drafter");
 	for (int x = 0; x < p->r.w - LABEL_W; x++)

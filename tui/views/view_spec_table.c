@@ -1,10 +1,7 @@
 /* The table of the view "speculation": each drafted token with the numbers that decided its
  * acceptance. See view_spec.c. Thread: the UI's. */
-#include <math.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 /* columns from one rule's verdict to the other's, where there is no room for words */
 enum { SECOND_RULE = 6, WORDS_W = 36 };

@@ -1,12 +1,7 @@
 /* The state view: how long the recurrent layers keep what they read, and how much they hold. All of
  * it is the event state of the newest watched row. Thread: the UI's. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { LAYER = 7, STRIP = TL_RANKS + 2, SUMS = 3, PAST_ROWS = 3, DOUBLINGS = 14 };
 enum { AT_LAYER, AT_STRIP, AT_HALF, AT_TAPS = AT_HALF + 3, AT_LENGTH, AT_BAR };
@@ -20,24 +15,20 @@ static double height(double half_life)
 	return isinf(half_life) ? 1 : fmin(fmax(log2(1 + half_life) / DOUBLINGS, 0.06), 1);
 }
 
-static const char *tokens(char *buf, double half_life)
+static struct view_text tokens(double half_life)
 {
 	if (isnan(half_life))
-		return "\xe2\x80\x93";
+		return view_form("\xe2\x80\x93");
 	if (isinf(half_life) || half_life >= 1e6)
-		return "all";
-	snprintf(buf, VIEW_NUM, half_life < 9.95 ? "%.1f" : "%.0f", half_life);
-	return buf;
+		return view_form("all");
+	return view_form(half_life < 9.95 ? "%.1f" : "%.0f", half_life);
 }
 
 static void put_strip(struct pen *p, int y, const float *half)
 {
-	struct pen in = *p;
-
-	in.ink = INK_BAR;
 	for (int i = 0; i < TL_RANKS; i++)
 		if (!isnan(half[i]))
-			pen_spark(&in, LAYER + i, y, height((double)half[i]));
+			view_spark(p, LAYER + i, y, INK_BAR, height((double)half[i]));
 }
 
 static double longest(const struct tl_watched *w)
@@ -54,10 +45,8 @@ static void put_layer(const struct table *t, const struct tl_watched *w, int32_t
 	const float *v = tl_layer_state(w, layer), *half = v + TL_STATE_HALF;
 	static const int places[] = { 0, TL_RANKS / 2, TL_RANKS - 1 };
 	const double norm = (double)v[TL_STATE_NORM];
-	struct pen bar = table_cell(t, AT_BAR);
-	char buf[VIEW_NUM];
+	const int bar_w = table_rect(t, AT_BAR).w;
 
-	bar.ink = INK_BAR;
 	table_put(t, AT_LAYER, INK_DIM, "%d", (int)layer);
 	if (!(v[TL_STATE_HEADS] > 0) && !(v[TL_STATE_TAPS] > 0)) {
 		view_put(
@@ -68,15 +57,15 @@ static void put_layer(const struct table *t, const struct tl_watched *w, int32_t
 		put_strip(t->p, t->y, half);
 		for (int i = 0; i < 3; i++)
 			table_put(t, AT_HALF + i, i == 1 ? INK_BRIGHT : INK_TEXT, "%s",
-				tokens(buf, (double)half[places[i]]));
+				tokens((double)half[places[i]]).text);
 	} else {
 		view_put(t->p, LAYER, t->y, INK_DIM, "the last %.0f positions, no more",
 			(double)v[TL_STATE_TAPS]);
 	}
 	table_put(t, AT_TAPS, INK_TEXT, "%.0f", (double)v[TL_STATE_TAPS]);
 	table_put(t, AT_LENGTH, INK_TEXT, isnan(norm) ? "\xe2\x80\x93" : "%.3g", norm);
-	if (bar.r.w > 3 && most > 0)
-		view_bar(&bar, 0, 0, bar.r.w - 1, fmax(norm, 0) / most);
+	if (bar_w > 3 && most > 0)
+		view_bar(t->p, table_rect(t, AT_BAR).x, t->y, bar_w - 1, INK_BAR, fmax(norm, 0) / most);
 }
 
 /* ---- the last tokens ---- */
@@ -86,25 +75,25 @@ static void put_past(struct pen *p, int y, const struct tl_watched *w, int which
 	const float *past = tl_state_history(w);
 	const int room = p->r.w - LAYER - STRIP - 12;
 	const int n = w->n < room ? w->n : room;
-	struct pen in = *p;
 	double most = 0;
-	char buf[VIEW_NUM];
 
-	in.ink = INK_BAR;
 	for (int i = 0; i < w->n; i++)
 		most = fmax(most, (double)past[2 * i]);
 	for (int i = 0; i < n; i++) {
 		const double v = (double)past[2 * (w->n - n + i) + which];
 
 		if (!isnan(v))
-			pen_spark(&in, LAYER + STRIP + i, y, which ? height(v) : most > 0 ? v / most : 0);
+			view_spark(p, LAYER + STRIP + i, y, INK_BAR,
+				which      ? height(v)
+				: most > 0 ? v / most
+						   : 0);
 	}
 	view_put(p, 0, y, INK_DIM, which ? "median half-life" : "length of all states");
 	if (w->n && n > 0 && !which)
 		view_put(p, LAYER + STRIP + n + 1, y, INK_BRIGHT, "%.3g", (double)past[2 * (w->n - 1)]);
 	else if (w->n && n > 0)
 		view_put(p, LAYER + STRIP + n + 1, y, INK_BRIGHT, "%s",
-			tokens(buf, (double)past[2 * (w->n - 1) + 1]));
+			tokens((double)past[2 * (w->n - 1) + 1]).text);
 }
 
 static void nothing(struct pen *p, const struct timeline *t)

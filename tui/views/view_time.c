@@ -3,16 +3,9 @@
  * A mean over the last steps of one kind, so that nothing jumps: steps with prompt rows are another
  * kind of work and have a mean of their own. Times are measured; bytes and operations are counted
  * from shapes, and what is computed from both is named after both. Thread: the UI's. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/text.h"
 #include "kernels/kernels.h"
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { DRAFTERS = 7, REST, N_PARTS };
 enum kind { KIND_NEWEST, KIND_DECODE, KIND_PREFILL }; /* what cursor[VIEW_TIME] holds */
@@ -120,31 +113,13 @@ static int legend_item_w(const struct tl_sample *m, int part, bool ascii, bool b
 	return text_width(label, strlen(label), ascii) + (brief ? 5 : 6) + whole;
 }
 
-static bool legend_fits(const struct pen *p, int rows, const struct tl_sample *m, bool brief)
+/* The legend from line y on, drawn or only measured. Returns the line after it. */
+static int lay_legend(struct pen *p, int y, const struct tl_sample *m, bool brief, bool drawn)
 {
 	int x = 0;
 
 	for (int part = 0; part < N_PARTS; part++) {
-		int w = legend_item_w(m, part, p->c->ascii, brief);
-
-		if (!part_is_shown(m, part))
-			continue;
-		if (x && x + w - 1 > p->r.w) {
-			x = 0;
-			rows--;
-		}
-		x += w;
-	}
-	return rows > 0;
-}
-
-static int draw_legend(struct pen *p, int y, const struct tl_sample *m)
-{
-	bool brief = !legend_fits(p, p->r.h - y, m, false);
-	int x = 0;
-
-	for (int part = 0; part < N_PARTS; part++) {
-		int w = legend_item_w(m, part, p->c->ascii, brief);
+		const int w = legend_item_w(m, part, p->c->ascii, brief);
 
 		if (!part_is_shown(m, part))
 			continue;
@@ -152,37 +127,42 @@ static int draw_legend(struct pen *p, int y, const struct tl_sample *m)
 			x = 0;
 			y++;
 		}
-		if (y >= p->r.h)
-			break;
-		view_put(p, x, y, parts[part].ink, "%s", glyph(p->c, GLYPH_BLOCK));
-		view_put(p, x + (brief ? 1 : 2), y, INK_DIM, "%s", part_label(m, part, p->c->ascii, brief));
-		view_put_right(p, x + w - 1, y, INK_TEXT, "%.0f", part_share(m, part));
+		if (drawn && y < p->r.h) {
+			view_put(p, x, y, parts[part].ink, "%s", glyph(p->c, GLYPH_BLOCK));
+			view_put(
+				p, x + (brief ? 1 : 2), y, INK_DIM, "%s", part_label(m, part, p->c->ascii, brief));
+			view_put_right(p, x + w - 1, y, INK_TEXT, "%.0f", part_share(m, part));
+		}
 		x += w;
 	}
 	return y + 1;
 }
 
+static int draw_legend(struct pen *p, int y, const struct tl_sample *m)
+{
+	return lay_legend(p, y, m, lay_legend(p, y, m, false, false) > p->r.h, true);
+}
+
 /* Bandwidth for steps that read weights for few rows; operations for those that use each weight
  * often. */
-static void figure_of(
-	const struct timeline *t, const struct tl_sample *m, bool brief, char *out, size_t cap)
+static void draw_head(
+	struct pen *p, const struct timeline *t, const struct tl_sample *m, bool brief)
 {
 	double reached = m->kernels.ns > 0 ? m->kernels.bytes / m->kernels.ns * 1e9 : 0;
 	double most = timeline_peak_bandwidth(t);
-	char ns[VIEW_NUM], rate[VIEW_NUM], part[VIEW_NUM];
+	const struct view_text ns = view_ns(m->wall);
 
-	view_ns(ns, m->wall);
 	if (m->prefill)
-		snprintf(out, cap, "%s a prompt step · %.1f Gop/s", ns,
+		view_head(p, view_time.name, "%s a prompt step · %.1f Gop/s", ns.text,
 			m->kernels.ns > 0 ? m->kernels.ops / m->kernels.ns : 0);
 	else if (most > 0 && reached <= most)
-		snprintf(out, cap, brief ? "%s · MBU %s" : "%s a step · MBU %s of %s", ns,
-			view_percent(part, reached / most), view_rate(rate, most));
+		view_head(p, view_time.name, brief ? "%s · MBU %s" : "%s a step · MBU %s of %s", ns.text,
+			view_percent(reached / most).text, view_rate(most).text);
 	else if (most > 0)
-		snprintf(out, cap, brief ? "%s · %s" : "%s a step · %s: the roof of %s was wrong", ns,
-			view_rate(rate, reached), view_rate(part, most));
+		view_head(p, view_time.name, brief ? "%s · %s" : "%s a step · %s: the roof of %s was wrong",
+			ns.text, view_rate(reached).text, view_rate(most).text);
 	else
-		snprintf(out, cap, "%s a step · %s", ns, view_rate(rate, reached));
+		view_head(p, view_time.name, "%s a step · %s", ns.text, view_rate(reached).text);
 }
 
 /* The table. A bar stands before the column MB, where there is room for all. */
@@ -199,8 +179,7 @@ static const struct column columns[N_COLUMNS] = {
 };
 
 /* What it says of a cost. */
-static void column_text(
-	char *out, size_t cap, int col, const struct tl_cost *c, double wall, double most)
+static struct view_text column_text(int col, const struct tl_cost *c, double wall, double most)
 {
 	double rate = c->ns > 0 && c->bytes > 0 ? c->bytes / c->ns : (double)NAN;
 	double v[N_COLUMNS] = {
@@ -214,16 +193,16 @@ static void column_text(
 	};
 	bool percent = col == C_SHARE || col == C_REACHED;
 
-	*out = '\0';
 	/* a cache, or a roof that was read while the machine was busy */
 	if (col == C_REACHED && v[col] > 100)
-		snprintf(out, cap, "> roof");
-	else if (!isnan(v[col]) && v[col] < 1e9)
-		snprintf(out, cap, "%.*f%s",
-			percent || v[col] >= 100 ? 0
-			: col == C_MS            ? 3
-									 : 2,
-			v[col], percent ? " %" : "");
+		return view_form("> roof");
+	if (isnan(v[col]) || !(v[col] < 1e9))
+		return (struct view_text){ "" };
+	return view_form("%.*f%s",
+		percent || v[col] >= 100 ? 0
+		: col == C_MS            ? 3
+								 : 2,
+		v[col], percent ? " %" : "");
 }
 
 /* full: ns that fill the bar; 0: none is drawn. */
@@ -232,19 +211,15 @@ static void draw_row(struct table *t, enum ink mark, const char *label, const st
 {
 	const struct rect mb = table_rect(t, C_MB);
 	const int bar_w = t->column[C_MB].gap - 2;
-	struct pen in = *t->p;
-	char text[VIEW_NUM];
 
 	t->y++;
-	in.ink = (uint8_t)mark;
 	view_put(t->p, 0, t->y, mark, "%s", glyph(t->p->c, GLYPH_BLOCK));
 	table_put(t, C_STAGE, INK_TEXT, "%s", label);
-	for (int col = C_MS; col < N_COLUMNS; col++) {
-		column_text(text, sizeof text, col, c, wall, most);
-		table_put(t, col, col < C_MB ? INK_BRIGHT : INK_TEXT, "%s", text);
-	}
+	for (int col = C_MS; col < N_COLUMNS; col++)
+		table_put(
+			t, col, col < C_MB ? INK_BRIGHT : INK_TEXT, "%s", column_text(col, c, wall, most).text);
 	if (full > 0 && bar_w > 0)
-		view_bar(&in, mb.x - bar_w, t->y, bar_w, c->ns / full);
+		view_bar(t->p, mb.x - bar_w, t->y, bar_w, mark, c->ns / full);
 }
 
 static int stage_part(int stage)
@@ -284,7 +259,7 @@ static int draw_table(struct pen *p, int y, const struct tl_sample *m, double mo
 	if (part_is_shown(m, DRAFTERS))
 		draw_row(&t, parts[DRAFTERS].ink, parts[DRAFTERS].brief, &drafters, longest, m->wall, most);
 	draw_row(&t, parts[REST].ink, "no kernel", &outside, longest, m->wall, most);
-	pen_hline(&(struct pen){ p->c, p->r, INK_RULE, 0, 0 }, 0, ++t.y, p->r.w);
+	pen_hline(p, 0, ++t.y, p->r.w);
 	draw_row(&t, INK_BRIGHT, "step", &all, 0, m->wall, most);
 	return t.y + 1;
 }
@@ -292,7 +267,6 @@ static int draw_table(struct pen *p, int y, const struct tl_sample *m, double mo
 /* What the numbers mean, and where each comes from. */
 static void draw_notes(struct pen *p, int y, const struct timeline *t, const struct tl_sample *m)
 {
-	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM];
 	double weights = (double)t->session.weight_bytes, most = timeline_peak_bandwidth(t);
 	const char *reported = timeline_setting(t, "roof");
 
@@ -300,17 +274,17 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 		view_put(p, 0, y++, INK_TEXT,
 			"faster than the roof (%s): that is wrong, for the machine was busy then, or weights "
 			"stay in caches",
-			view_rate(b, most));
+			view_rate(most).text);
 	else if (!m->prefill && weights > 0 && most > 0)
 		view_put(p, 0, y++, INK_TEXT,
 			"reading all %s of weights once at %s takes %s: no step that needs them all is faster",
-			view_bytes(a, weights), view_rate(b, most), view_ns(c, weights / most * 1e9));
+			view_bytes(weights).text, view_rate(most).text, view_ns(weights / most * 1e9).text);
 	if (!m->prefill && t->session.pair_bytes > 0)
 		view_put(p, 0, y++, INK_TEXT,
 			"2:4: %s of these weights are matrices of which two of each four are kept",
-			view_bytes(a, (double)t->session.pair_bytes));
+			view_bytes((double)t->session.pair_bytes).text);
 	view_put(p, 0, y++, INK_DIM, "measured: ms (mean of %d %s step%s)%s", m->n,
-		m->prefill ? "prompt" : "decode", m->n == 1 ? "" : "s",
+		m->prefill ? "prompt" : "decode", plural(m->n),
 		most > 0 ? ", and the roof, the bandwidth of plain reads" : "");
 	if (most > 0)
 		view_put(p, 0, y++, INK_DIM, "roof: %s",
@@ -328,14 +302,13 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 	if (m->twin > 0)
 		view_put(p, 0, y++, INK_DIM,
 			"the exact twin's kernels take %s more, which are left out here (/view price)",
-			view_ns(a, m->twin));
+			view_ns(m->twin).text);
 	view_put(p, 0, y, INK_DIM, "left, right: decode steps or prompt steps");
 }
 
 static void time_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	struct tl_sample m = sample_take(t, s);
-	char figure[128];
 	int y, air;
 
 	if (!m.n) {
@@ -343,8 +316,7 @@ static void time_draw(struct pen *p, const struct timeline *t, struct view_state
 			t->n_steps ? "no step of this kind was timed" : "nothing yet: no step was run");
 		return;
 	}
-	figure_of(t, &m, p->r.w < 44, figure, sizeof figure);
-	pen_head(p, view_time.name, figure);
+	draw_head(p, t, &m, p->r.w < 44);
 	air = s->zoomed && p->r.h >= 22;
 	draw_bar(p, 1 + air, &m);
 	y = draw_legend(p, 2 + air, &m) + air;

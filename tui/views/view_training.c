@@ -1,9 +1,7 @@
 /* The training view: what a trainer told, as curves over its steps, and what it keeps in memory.
  * All of it is the events training and trained. Thread: the UI's. */
-#include <math.h>
 
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { AXIS = 9, CHART_LEAST = 3, CHART_MOST = 12, FOOT = 3 };
 
@@ -89,11 +87,9 @@ static void put_marks(struct pen *p, const struct timeline *t, const struct seri
 static void put_curve(struct pen *p, const struct timeline *t, const struct series *s,
 	struct rect c, const struct range *r)
 {
-	struct pen in = *p;
 	double sum = 0;
 	int32_t n = 0, x = 0;
 
-	in.ink = INK_BAR;
 	for (int32_t i = 0; i < t->n_trained; i++) {
 		const int end = column_of(t, i, c.w) + 1;
 		const double v = value_of(&t->trained[i], s->at);
@@ -105,7 +101,7 @@ static void put_curve(struct pen *p, const struct timeline *t, const struct seri
 		if (!n || (i + 1 < t->n_trained && column_of(t, i + 1, c.w) < end))
 			continue;
 		for (; x < end; x++)
-			view_stack(&in, c.x + x, c.y, c.h,
+			view_stack(p, c.x + x, c.y, c.h, INK_BAR,
 				fmax((sum / n - r->least) / (r->most - r->least) * c.h, 0.125));
 		sum = n = 0;
 	}
@@ -113,10 +109,8 @@ static void put_curve(struct pen *p, const struct timeline *t, const struct seri
 
 static void put_number(struct pen *p, int x, int y, enum ink ink, const struct series *s, double v)
 {
-	char buf[VIEW_NUM];
-
 	if (s->shares)
-		view_put_right(p, x, y, ink, "%s", view_percent(buf, v));
+		view_put_right(p, x, y, ink, "%s", view_percent(v).text);
 	else
 		view_put_right(p, x, y, ink, "%.4g", v);
 }
@@ -162,10 +156,9 @@ static int put_all(struct pen *p, int y, int end, const struct timeline *t)
 static void put_axis(struct pen *p, int y, const struct timeline *t)
 {
 	const struct ev_trained *last = &t->trained[t->n_trained - 1];
-	char tokens[VIEW_NUM], ns[VIEW_NUM];
 
 	view_put(p, AXIS, y, INK_DIM, "step %lld, %s tokens, %s", (long long)last->nth,
-		view_count(tokens, last->tokens), view_ns(ns, (double)t->last_t_ns));
+		view_count(last->tokens).text, view_ns((double)t->last_t_ns).text);
 	if (!isnan(last->rate))
 		view_put(p, AXIS + 40, y, INK_DIM, "rate %.3g", last->rate);
 	view_put_right(p, p->r.w, y, INK_DIM, "%lld", (long long)all_steps(t));
@@ -176,7 +169,6 @@ static void put_memory(struct pen *p, int y, const struct ev_training *m)
 {
 	const int64_t bytes[] = { m->weight_bytes, m->gradient_bytes, m->optimizer_bytes };
 	static const char *const of[] = { "weights", ", gradients", ", optimizer" };
-	char buf[VIEW_NUM];
 	double all = 0;
 	int x = view_put(p, 0, y, INK_DIM, "memory   ");
 
@@ -184,7 +176,7 @@ static void put_memory(struct pen *p, int y, const struct ev_training *m)
 		if (bytes[i] == EV_NULL_I)
 			continue;
 		x += view_put(p, x, y, INK_DIM, "%s ", of[i]);
-		x += view_put(p, x, y, INK_TEXT, "%s", view_bytes(buf, (double)bytes[i]));
+		x += view_put(p, x, y, INK_TEXT, "%s", view_bytes((double)bytes[i]).text);
 		all += (double)bytes[i];
 	}
 	if (m->params > 0)
@@ -194,7 +186,6 @@ static void put_memory(struct pen *p, int y, const struct ev_training *m)
 static void training_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_training *m = &t->training;
-	char params[VIEW_NUM];
 	int y;
 
 	(void)s;
@@ -206,7 +197,7 @@ static void training_draw(struct pen *p, const struct timeline *t, struct view_s
 	}
 	view_head(p, "training", "%s%s%s", m->name, *m->teacher ? " from " : "", m->teacher);
 	if (m->e.params > 0)
-		view_put(p, 0, 1, INK_DIM, "%s numbers are trained", view_count(params, m->e.params));
+		view_put(p, 0, 1, INK_DIM, "%s numbers are trained", view_count(m->e.params).text);
 	y = put_all(p, 2, p->r.h - FOOT, t);
 	put_axis(p, y, t);
 	put_memory(p, y + 1, &m->e);

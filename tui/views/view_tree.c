@@ -1,13 +1,7 @@
 /* The view "branches": the session as a tree. Each answer goes on from the turn before it or from
  * where it was forked; what a request dropped when it went back is a branch where it diverged. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum {
 	NODES_MAX = 1024,
@@ -150,28 +144,25 @@ static int kept_pages(const struct timeline *t, const struct tl_request *r)
 	return kept;
 }
 
-static void state_words(char *out, size_t cap, const struct timeline *t, const struct node *n)
+static struct view_text state_words(const struct timeline *t, const struct node *n)
 {
 	static const char *const ends[] = { "done", "limit", "stop string", "context full", "stopped",
 		"refused", "failed", "pruned", "ended", "lost", "whole" };
 	_Static_assert(sizeof ends / sizeof *ends == EV_N_finish, "a word for each code");
 	const struct tl_request *r = timeline_request(t, n->b.request);
-	int64_t given = pages_given(t, n);
-	int kept;
+	const int64_t given = pages_given(t, n);
+	const int kept = kept_pages(t, r);
 
-	if (n->b.abandoned >= 0) {
-		snprintf(out, cap, "left at step %" PRId64, t->abandoned[n->b.abandoned].step);
-	} else if (r->finished) {
-		kept = kept_pages(t, r);
-		snprintf(out, cap, kept ? "%s, %d page%s kept" : "%s", ends[r->finish.reason], kept,
-			kept == 1 ? "" : "s");
-	} else if (r->state != TL_RUNNING) {
-		snprintf(out, cap, "waits");
-	} else if (given) {
-		snprintf(out, cap, "runs, shares %" PRId64 " of %d", given, view_pages_held(r));
-	} else {
-		snprintf(out, cap, "runs, %d pages", view_pages_held(r));
-	}
+	if (n->b.abandoned >= 0)
+		return view_form("left at step %" PRId64, t->abandoned[n->b.abandoned].step);
+	if (r->finished && kept)
+		return view_form("%s, %d page%s kept", ends[r->finish.reason], kept, plural(kept));
+	if (r->finished)
+		return view_form("%s", ends[r->finish.reason]);
+	if (r->state != TL_RUNNING)
+		return view_form("waits");
+	return given ? view_form("runs, shares %" PRId64 " of %d", given, view_pages_held(r))
+				 : view_form("runs, %d pages", view_pages_held(r));
 }
 
 /* Its own first words, after the position where it diverges. */
@@ -183,16 +174,8 @@ static void own_words(char *out, size_t cap, const struct timeline *t, const str
 	size_t used = 0;
 
 	out[0] = '\0';
-	for (int32_t i = from; i < n->b.pos && used + 1 < cap; i++) {
-		int32_t size, id = timeline_branch_id(t, n->b, i);
-		const char *bytes = timeline_token_bytes(t, id, &size);
-
-		if (id >= 0 && id < t->n_vocab && t->vocab[id].special)
-			continue;
-		for (int32_t k = 0; k < size && used + 1 < cap; k++)
-			out[used++] = bytes[k] == '\n' ? ' ' : bytes[k];
-	}
-	out[used] = '\0';
+	for (int32_t i = from; i < n->b.pos && used + 1 < cap; i++)
+		used = view_add_token(t, timeline_branch_id(t, n->b, i), out, cap, used);
 }
 
 /* What it has and what the branch it left has where they part; false: it only goes on. */
@@ -211,7 +194,7 @@ static void draw_node(struct pen *p, int y, const struct timeline *t, const stru
 	const struct node *n)
 {
 	const struct tl_request *r = timeline_request(t, n->b.request);
-	char words[WORDS_MAX], state[64], own_word[VIEW_TOKEN], other_word[VIEW_TOKEN];
+	char words[WORDS_MAX];
 	bool wide = p->r.w >= 100, active = is_active(t, s, n),
 		 asks = n->b.abandoned < 0 && !timeline_within_answer(t, r);
 	int right = p->r.w - (p->r.w >= 60 ? STATE_W : 0) - (wide ? PART_W : 0), x;
@@ -222,27 +205,20 @@ static void draw_node(struct pen *p, int y, const struct timeline *t, const stru
 	x = view_rails(p, 2, y, p->r.w, n->depth, n->rails, n->fork, n->last);
 	x += view_put_label(p, x, y, r->id) + 1;
 	own_words(words, sizeof words, t, n);
-	if (asks && r->text) {
-		struct pen in = *p;
-		int w = (right - x) / 2;
-
-		in.ink = INK_DIM;
-		x += pen_clip(&in, x, y, w, r->text, -1) + 2;
-	}
-	p->ink = active ? INK_BRIGHT : n->b.abandoned >= 0 ? INK_DIM : INK_TEXT;
-	if (right - FROM_W > x)
-		pen_clip(p, x, y, right - FROM_W - x, words + (*words == ' '), -1);
+	if (asks && r->text)
+		x += view_clip(p, x, y, (right - x) / 2, INK_DIM, r->text) + 2;
+	view_clip(p, x, y, right - FROM_W - x,
+		active                ? INK_BRIGHT
+		: n->b.abandoned >= 0 ? INK_DIM
+							  : INK_TEXT,
+		words + (*words == ' '));
 	view_put_right(p, right - 2, y, INK_DIM, "%d", asks ? r->n_prompt : n->origin.pos);
-	if (wide && parts(t, n, &pos, &own, &other) && !asks) {
-		p->ink = INK_DIM;
-		snprintf(words, sizeof words, "%s, not %s", view_quote(own_word, t, own),
-			view_quote(other_word, t, other));
-		pen_clip(p, right, y, PART_W - 2, words, -1);
-	}
-	state_words(state, sizeof state, t, n);
-	p->ink = n->b.abandoned < 0 && !r->finished ? INK_TEXT : INK_DIM;
+	if (wide && parts(t, n, &pos, &own, &other) && !asks)
+		view_clip(p, right, y, PART_W - 2, INK_DIM,
+			view_form("%s, not %s", view_quote(t, own).text, view_quote(t, other).text).text);
 	if (p->r.w >= 60)
-		pen_clip(p, p->r.w - STATE_W, y, STATE_W, state, -1);
+		view_clip(p, p->r.w - STATE_W, y, STATE_W,
+			n->b.abandoned < 0 && !r->finished ? INK_TEXT : INK_DIM, state_words(t, n).text);
 }
 
 static void draw_heads(struct pen *p)
@@ -263,13 +239,12 @@ static int draw_given(struct pen *p, int y, const struct timeline *t, const stru
 {
 	const struct tl_request *r = timeline_request(t, n->b.request);
 	int64_t again = r->looked_up ? r->lookup.asked - r->lookup.hit : 0;
-	char hit[VIEW_NUM], asked[VIEW_NUM];
 
 	if (n->b.abandoned >= 0 || !n->origin.request || !r->looked_up)
 		return 0;
 	view_put(p, 0, y, INK_TEXT,
 		"%s of its first %s tokens came in %" PRId64 " cached pages, %" PRId64 " %s computed",
-		view_count(hit, r->lookup.hit), view_count(asked, r->lookup.asked), r->lookup.hit_pages,
+		view_count(r->lookup.hit).text, view_count(r->lookup.asked).text, r->lookup.hit_pages,
 		again, again == 1 ? "was" : "were");
 	return 1;
 }
@@ -277,23 +252,21 @@ static int draw_given(struct pen *p, int y, const struct timeline *t, const stru
 /* About the branch under the cursor: where it parts, and its own text. */
 static void draw_detail(struct pen *p, int y, const struct timeline *t, const struct node *n)
 {
-	char words[4 * WORDS_MAX], own_word[VIEW_TOKEN], other_word[VIEW_TOKEN];
+	char words[4 * WORDS_MAX];
 	const struct tl_token *a, *b;
 	int32_t pos, own, other;
 
-	p->ink = INK_RULE;
 	pen_hline(p, 0, y++, p->r.w);
 	if (parts(t, n, &pos, &own, &other)) {
 		a = timeline_branch_token(t, n->b, pos);
 		b = timeline_branch_token(t, n->origin, pos);
 		view_put(p, 0, y, INK_TEXT, "same as %s for %d tokens, then %s",
-			view_label(n->origin.request).text, pos, view_quote(own_word, t, own));
-		snprintf(words, sizeof words, "where %s has %s", view_label(n->origin.request).text,
-			view_quote(other_word, t, other));
-		if (a && b && !isnan(a->p) && !isnan(b->p))
-			snprintf(words + strlen(words), sizeof words - strlen(words), "  (p %.3f and %.3f)",
-				(double)a->p, (double)b->p);
-		view_put(p, 2, y + 1, INK_DIM, "%s", words);
+			view_label(n->origin.request).text, pos, view_quote(t, own).text);
+		view_put(p, 2, y + 1, INK_DIM, "where %s has %s%s", view_label(n->origin.request).text,
+			view_quote(t, other).text,
+			a && b && !isnan(a->p) && !isnan(b->p)
+				? view_form("  (p %.3f and %.3f)", (double)a->p, (double)b->p).text
+				: "");
 	} else {
 		view_put(p, 0, y, INK_TEXT,
 			n->origin.request ? "goes on from %s, after its %d tokens" : "begins a conversation",

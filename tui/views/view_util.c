@@ -1,19 +1,33 @@
 /* See view_util.h. */
 #include "tui/views/view_util.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/text.h"
-#include "tui/views/views.h"
+void view_add(struct view_text *to, const char *fmt, ...)
+{
+	const size_t n = strlen(to->text);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(to->text + n, sizeof to->text - n, fmt, ap);
+	va_end(ap);
+}
+
+struct view_text view_form(const char *fmt, ...)
+{
+	struct view_text out;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(out.text, sizeof out.text, fmt, ap);
+	va_end(ap);
+	return out;
+}
 
 /* Numbers of base 26 without a zero. */
-struct view_label view_label(int64_t request)
+struct view_text view_label(int64_t request)
 {
-	struct view_label label = { " " };
+	struct view_text label = { " " };
 	int n = view_label_width(request);
 
 	for (int i = n; request > 0 && i-- > 0; request = (request - 1) / 26)
@@ -48,102 +62,86 @@ enum ink view_ink(int64_t request)
 	return request > 0 ? (enum ink)(INK_REQUEST_0 + (request - 1) % 8) : INK_DIM;
 }
 
-static const char *absent(char *buf)
-{
-	snprintf(buf, VIEW_NUM, "–");
-	return buf;
-}
+static const struct view_text absent = { "–" };
 
-const char *view_count(char *buf, int64_t n)
+struct view_text view_count(int64_t n)
 {
-	char digits[VIEW_NUM];
-	size_t len, at = 0;
+	const struct view_text digits = view_form("%" PRIu64, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+	const size_t len = strlen(digits.text);
+	struct view_text out = { "" };
+	size_t at = 0;
 
 	if (n == EV_NULL_I)
-		return absent(buf);
-	len =
-		(size_t)snprintf(digits, sizeof digits, "%" PRIu64, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+		return absent;
 	if (n < 0)
-		buf[at++] = '-';
+		out.text[at++] = '-';
 	for (size_t i = 0; i < len; i++) {
 		if (i && (len - i) % 3 == 0)
-			buf[at++] = ',';
-		buf[at++] = digits[i];
+			out.text[at++] = ',';
+		out.text[at++] = digits.text[i];
 	}
-	buf[at] = '\0';
-	return buf;
+	return out;
 }
 
 /* Three significant digits, with a unit. */
-static const char *scaled(char *buf, double v, const char *unit)
+static struct view_text scaled(double v, const char *unit)
 {
-	int decimals = v < 9.995 ? 2 : v < 99.95 ? 1 : 0;
-
-	if (v < 1e9)
-		snprintf(buf, VIEW_NUM, "%.*f %s", decimals, v, unit);
-	else
-		snprintf(buf, VIEW_NUM, "%.2g %s", v, unit);
-	return buf;
+	return v < 1e9 ? view_form("%.*f %s",
+						 v < 9.995   ? 2
+						 : v < 99.95 ? 1
+									 : 0,
+						 v, unit)
+				   : view_form("%.2g %s", v, unit);
 }
 
-const char *view_ns(char *buf, double ns)
+struct view_text view_ns(double ns)
 {
 	if (!(ns >= 0) || isinf(ns))
-		return absent(buf);
+		return absent;
 	if (ns < 999500)
-		snprintf(buf, VIEW_NUM, "%.0f µs", ns / 1e3);
-	else if (ns < 999.5e6)
-		return scaled(buf, ns / 1e6, "ms");
-	else if (ns < 599.5e9)
-		return scaled(buf, ns / 1e9, "s");
-	else
-		return scaled(buf, ns / 60e9, "min");
-	return buf;
+		return view_form("%.0f µs", ns / 1e3);
+	return ns < 999.5e6   ? scaled(ns / 1e6, "ms")
+		   : ns < 599.5e9 ? scaled(ns / 1e9, "s")
+						  : scaled(ns / 60e9, "min");
 }
 
-static const char *decimal(char *buf, double v, const char *const unit[5])
+static struct view_text decimal(double v, const char *const unit[5])
 {
 	int i = 0;
 
 	if (!(v >= 0) || isinf(v))
-		return absent(buf);
+		return absent;
 	for (; v >= 999.5 && i < 4; i++)
 		v /= 1000;
-	if (!i) {
-		snprintf(buf, VIEW_NUM, "%.0f %s", v, unit[0]);
-		return buf;
-	}
-	return scaled(buf, v, unit[i]);
+	return i ? scaled(v, unit[i]) : view_form("%.0f %s", v, unit[0]);
 }
 
-const char *view_bytes(char *buf, double bytes)
+struct view_text view_bytes(double bytes)
 {
 	static const char *const unit[] = { "B", "KB", "MB", "GB", "TB" };
 
-	return decimal(buf, bytes, unit);
+	return decimal(bytes, unit);
 }
 
-const char *view_rate(char *buf, double bytes_s)
+struct view_text view_rate(double bytes_s)
 {
 	static const char *const unit[] = { "B/s", "KB/s", "MB/s", "GB/s", "TB/s" };
 
-	return decimal(buf, bytes_s, unit);
+	return decimal(bytes_s, unit);
 }
 
-const char *view_percent(char *buf, double part)
+struct view_text view_percent(double part)
 {
 	if (!(part >= 0) || part > 1e6)
-		return absent(buf);
-	snprintf(buf, VIEW_NUM, "%.*f %%", part > 0 && part < 0.00995 ? 1 : 0, part * 100);
-	return buf;
+		return absent;
+	return view_form("%.*f %%", part > 0 && part < 0.00995 ? 1 : 0, part * 100);
 }
 
-const char *view_tokens_s(char *buf, double rate)
+struct view_text view_tokens_s(double rate)
 {
 	if (!(rate >= 0) || isinf(rate))
-		return absent(buf);
-	snprintf(buf, VIEW_NUM, "%.*f tok/s", rate < 9.95 ? 1 : 0, rate < 1e9 ? rate : 1e9);
-	return buf;
+		return absent;
+	return view_form("%.*f tok/s", rate < 9.95 ? 1 : 0, rate < 1e9 ? rate : 1e9);
 }
 
 /* Visible forms of white space and, in hex [8], of a byte that is only a part of a character. */
@@ -163,11 +161,27 @@ static const char *visible_form(
 	return NULL;
 }
 
+bool view_is_special(const struct timeline *t, int32_t id)
+{
+	return id >= 0 && id < t->n_vocab && t->vocab[id].special;
+}
+
+size_t view_add_token(const struct timeline *t, int32_t id, char *out, size_t cap, size_t used)
+{
+	int32_t size;
+	const char *bytes = timeline_token_bytes(t, id, &size);
+
+	for (int32_t k = 0; !view_is_special(t, id) && k < size && used + 1 < cap; k++)
+		out[used++] = bytes[k] == '\n' ? ' ' : bytes[k];
+	out[used] = '\0';
+	return used;
+}
+
 int view_put_token(struct pen *p, int x, int y, int w, const struct timeline *t, int32_t id)
 {
 	int32_t size;
 	const char *text = timeline_token_bytes(t, id, &size);
-	bool special = id >= 0 && id < t->n_vocab && t->vocab[id].special;
+
 	struct pen in = pen_sub(p, (struct rect){ x, y, w, 1 });
 	int at = 0;
 
@@ -185,7 +199,7 @@ int view_put_token(struct pen *p, int x, int y, int w, const struct timeline *t,
 			at += view_put(&in, at, 0, INK_DIM, "%s", glyph(p->c, GLYPH_ELLIPSIS));
 			break;
 		}
-		in.ink = form || special ? INK_DIM : p->ink;
+		in.ink = form || view_is_special(t, id) ? INK_DIM : p->ink;
 		at += form ? pen_text(&in, at, 0, form, -1) : pen_text(&in, at, 0, text, (long)g.used);
 		text += g.used;
 		size -= (int32_t)g.used;
@@ -220,52 +234,46 @@ static size_t copy_visible(char *buf, size_t cap, const char *text, int32_t size
 	return n;
 }
 
-const char *view_quote(char *buf, const struct timeline *t, int32_t id)
+struct view_text view_quote(const struct timeline *t, int32_t id)
 {
 	int32_t size;
 	const char *text = timeline_token_bytes(t, id, &size);
 
-	if (size)
-		return view_quote_bytes(buf, text, size);
-	snprintf(buf, VIEW_TOKEN, "#%d", id);
-	return buf;
+	return size ? view_quote_bytes(text, size) : view_form("#%d", id);
 }
 
-const char *view_quote_bytes(char *buf, const char *text, int32_t size)
+struct view_text view_quote_bytes(const char *text, int32_t size)
 {
-	size_t n;
+	struct view_text out = { "'" };
+	const size_t n = copy_visible(out.text + 1, VIEW_TOKEN - 2, text, size);
 
-	buf[0] = '\'';
-	n = copy_visible(buf + 1, VIEW_TOKEN - 2, text, size);
-	buf[n + 1] = '\'';
-	buf[n + 2] = '\0';
-	return buf;
+	strcpy(out.text + 1 + n, "'");
+	return out;
 }
 
-const char *view_word(char *buf, const struct timeline *t, int32_t id)
+struct view_text view_word(const struct timeline *t, int32_t id)
 {
+	struct view_text out;
 	int32_t size;
 	const char *text = timeline_token_bytes(t, id, &size);
 
 	while (size > 0 && *text == ' ')
 		text++, size--;
 	if (!size)
-		return view_quote(buf, t, id);
-	copy_visible(buf, VIEW_TOKEN, text, size);
-	return buf;
+		return view_quote(t, id);
+	copy_visible(out.text, VIEW_TOKEN, text, size);
+	return out;
 }
 
 int view_put(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 {
-	struct pen in = *p;
 	char line[1024];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof line, fmt, ap);
 	va_end(ap);
-	in.ink = (uint8_t)ink;
-	return pen_clip(&in, x, y, p->r.w - x, line, -1);
+	return view_clip(p, x, y, p->r.w - x, ink, line);
 }
 
 bool view_scroll(int key, int64_t *below, int page, int64_t most)
@@ -296,20 +304,36 @@ int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, .
 	return pen_right(&in, x, y, "%s", line);
 }
 
-void view_bar(struct pen *p, int x, int y, int w, double part)
+int view_clip(struct pen *p, int x, int y, int w, enum ink ink, const char *text)
+{
+	struct pen in = *p;
+
+	in.ink = (uint8_t)ink;
+	return pen_clip(&in, x, y, w, text, -1);
+}
+
+void view_spark(struct pen *p, int x, int y, enum ink ink, double part)
+{
+	struct pen in = *p;
+
+	in.ink = (uint8_t)ink;
+	pen_spark(&in, x, y, part);
+}
+
+void view_bar(struct pen *p, int x, int y, int w, enum ink ink, double part)
 {
 	int n = part >= 1 ? w : part > 0 ? (int)(part * w + 0.5) : 0;
 
 	if (part > 0 && n < 1)
 		n = 1;
 	for (int i = 0; i < n && i < w; i++)
-		pen_spark(p, x + i, y, 0.75);
+		view_spark(p, x + i, y, ink, 0.75);
 }
 
-void view_stack(struct pen *p, int x, int y, int rows, double part)
+void view_stack(struct pen *p, int x, int y, int rows, enum ink ink, double part)
 {
 	for (int row = rows; row-- > 0 && part > 0; part -= 1)
-		pen_spark(p, x, y + row, part > 1 ? 1 : part < 0.125 ? 0.125 : part);
+		view_spark(p, x, y + row, ink, part > 1 ? 1 : part < 0.125 ? 0.125 : part);
 }
 
 const char *view_asks(const struct tl_request *r, char *buf, size_t cap)
@@ -398,9 +422,27 @@ void view_empty(struct pen *p, const char *name, const char *text)
 	view_nothing(p, text);
 }
 
+int view_by_id(const char *id)
+{
+	int v = VIEW_N;
+
+	while (v-- > 0 && strcmp(views[v]->id, id) != 0)
+		;
+	return v;
+}
+
 int view_of_digit(int key, int now)
 {
 	if (key == '0')
 		return now >= 9 && now + 1 < VIEW_N ? now + 1 : 9;
 	return key > '0' && key <= '9' ? key - '1' : -1;
 }
+
+/* --- the table of views --- */
+
+const struct view *const views[] = {
+#define X(NAME, name) [VIEW_##NAME] = &view_##name,
+	VIEWS(X)
+#undef X
+		[VIEW_N] = NULL,
+};

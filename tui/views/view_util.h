@@ -3,17 +3,31 @@
 #ifndef CUTAWAY_TUI_VIEW_UTIL_H
 #define CUTAWAY_TUI_VIEW_UTIL_H
 
-#include "engine/lossy.h"
-#include "tui/views/view.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 
-enum { VIEW_NUM = 32, VIEW_TOKEN = 96, VIEW_ASKS = 160 };
+#include "engine/lossy.h"
+#include "fold/formulas_sheet.h"
+#include "tui/views/table.h"
+#include "tui/views/views.h"
+
+enum { VIEW_TEXT = 320, VIEW_TOKEN = 96, VIEW_ASKS = 160 };
+
+/* What a number, a token or a few words are on a screen. Functions return it by value, so that
+ * view_count(n).text is an argument like any other; it lives as long as the statement. */
+struct view_text {
+	char text[VIEW_TEXT];
+};
+/* As printf's; what is too long is cut. */
+struct view_text view_form(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Adds to it. */
+void view_add(struct view_text *to, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* A request's label and colour: the same in every view, live and in a replay. a … z, aa … zz, aaa
  * …: no two requests have the same; 8 colours. */
-struct view_label {
-	char text[16];
-};
-struct view_label view_label(int64_t request);
+struct view_text view_label(int64_t request);
 int view_label_width(int64_t request);
 /* The request whose label is the first n bytes; 0: none. */
 int64_t view_labelled(const char *text, size_t n);
@@ -66,43 +80,57 @@ bool view_no_attention(const struct timeline *t);
 #define VIEW_NO_ATTENTION                                                                          \
 	"this model has no attention: a layer reads its own state, which stands for all tokens so far"
 
-/* Formatted numbers. All write into buf [VIEW_NUM] and return it; what is absent is "–" ("-" in
- * ASCII after the canvas has cleaned it). */
-const char *view_count(char *buf, int64_t n);      /* 1,024 */
-const char *view_ns(char *buf, double ns);         /* 870 us, 3.48 ms, 41 ms, 1.25 s */
-const char *view_bytes(char *buf, double bytes);   /* 1.5 MB */
-const char *view_rate(char *buf, double bytes_s);  /* 33.6 GB/s */
-const char *view_percent(char *buf, double part);  /* 86 % of 1; 0.4 % below one per cent */
-const char *view_tokens_s(char *buf, double rate); /* 287 tok/s */
+/* The end of a word of n things. */
+static inline const char *plural(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
 
+/* Formatted numbers; what is absent is "–" ("-" in ASCII after the canvas has cleaned it). */
+struct view_text view_count(int64_t n);      /* 1,024 */
+struct view_text view_ns(double ns);         /* 870 us, 3.48 ms, 41 ms, 1.25 s */
+struct view_text view_bytes(double bytes);   /* 1.5 MB */
+struct view_text view_rate(double bytes_s);  /* 33.6 GB/s */
+struct view_text view_percent(double part);  /* 86 % of 1; 0.4 % below one per cent */
+struct view_text view_tokens_s(double rate); /* 287 tok/s */
+
+/* A control token, which is no text. */
+bool view_is_special(const struct timeline *t, int32_t id);
+/* Adds a token to a text of `used` bytes for one line: control tokens are left out, line breaks are
+ * spaces. Returns the bytes used then. */
+size_t view_add_token(const struct timeline *t, int32_t id, char *out, size_t cap, size_t used);
 /* A token in readable form, on one line: the space before a word as ␣ ("_"), line breaks as \n; dim
  * where it is not the text itself, and control tokens by their names. Clipped to w columns; returns
  * the columns used. */
 int view_put_token(struct pen *p, int x, int y, int w, const struct timeline *t, int32_t id);
-/* The same in quotes for a sentence: ' gas', '\n'. Writes into buf [VIEW_TOKEN] and returns it. */
-const char *view_quote(char *buf, const struct timeline *t, int32_t id);
+/* The same in quotes for a sentence: ' gas', '\n'. Less than VIEW_TOKEN bytes. */
+struct view_text view_quote(const struct timeline *t, int32_t id);
 /* The same of any bytes. */
-const char *view_quote_bytes(char *buf, const char *text, int32_t size);
+struct view_text view_quote_bytes(const char *text, int32_t size);
 /* Without the spaces before it, for lists of words; a token of nothing but spaces is quoted. */
-const char *view_word(char *buf, const struct timeline *t, int32_t id);
+struct view_text view_word(const struct timeline *t, int32_t id);
 
 /* Keys of a list that is shown from its end: *below is the number of lines below the last one
  * shown, 0 … most. */
 bool view_scroll(int key, int64_t *below, int page, int64_t most);
-/* Pieces of drawing. Both leave the pen as it was. Return the columns used. */
+/* Pieces of drawing, which leave the pen as it was. They return the columns used. */
+/* A text cut to w columns. */
+int view_clip(struct pen *p, int x, int y, int w, enum ink ink, const char *text);
 int view_put(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 /* A bar of `part` (0 … 1) of w columns, lower than the line, so that bars one above the other stay
  * apart. A part above 0 is at least one cell. */
-void view_bar(struct pen *p, int x, int y, int w, double part);
+void view_bar(struct pen *p, int x, int y, int w, enum ink ink, double part);
 /* A bar of `part` cells from the bottom of rows y … y + rows - 1 up; at least an eighth if above 0.
  */
-void view_stack(struct pen *p, int x, int y, int rows, double part);
-/* Label of a request in its colour, bold. Returns the columns used. */
+void view_stack(struct pen *p, int x, int y, int rows, enum ink ink, double part);
+/* One cell of it. */
+void view_spark(struct pen *p, int x, int y, enum ink ink, double part);
 /* What a request asks, on one line: a client's with its name before. Into buf, or its text. */
 const char *view_asks(const struct tl_request *r, char *buf, size_t cap);
+/* Label of a request in its colour, bold. Returns the columns used. */
 int view_put_label(struct pen *p, int x, int y, int64_t request);
 /* The lines of a tree before a row of `depth`, 3 columns a level, up to column `end`: bit d of
  * rails: a line continues at depth d; parts: the row itself is a child, the last one or not.
@@ -121,5 +149,94 @@ void view_head(struct pen *p, const char *name, const char *fmt, ...)
 int view_nothing(struct pen *p, const char *text);
 /* The same with the head, which has no figure then. */
 void view_empty(struct pen *p, const char *name, const char *text);
+
+/* Heat: a share of attention as amber, on one fixed scale for all views, so that equal colours mean
+ * equal shares and a page's colour does not depend on other pages. */
+#define VIEW_HEAT_FULL 0.3
+
+/* 0 … 1. The brightest amber stands for three tenths of a row's attention and more. The scale is
+ * not linear, because most pages get a few hundredths and would all look black. NaN: no heat. */
+static inline double view_heat(double share)
+{
+	double heat = share > 0 ? pow(share / VIEW_HEAT_FULL, 0.75) : 0;
+
+	return heat < 1 ? heat : 1;
+}
+
+static inline enum ink view_heat_ink(double share)
+{
+	return (enum ink)(INK_HEAT_0 + (int)(15 * view_heat(share) + 0.5));
+}
+
+/* What the views show of a session whose answers are another server's. */
+
+/* Draws a view, or, where the server of the session tells nothing of what it shows, that. */
+void view_draw(int view, struct pen *p, const struct timeline *t, struct view_state *s);
+/* Views of which such a server tells nothing: bit i for view i. */
+uint64_t view_unreported(const struct timeline *t);
+/* The server's slots and queue, with the head of the view "batch". Returns the line after them. */
+int view_attached_slots(struct pen *p, const struct timeline *t);
+/* Its KV cache and prefix cache as sums, with the head of the view "KV pages". */
+void view_attached_cache(struct pen *p, const struct timeline *t);
+
+/* What a lesson does to the screen besides its own view. */
+
+/* A cursor that asks for what is new from its beginning, where the end would not show all of it. */
+enum { VIEW_LESSON_NEWEST = 1 << 20 };
+
+/* The view that it looks at, the texts in it that it points at, one a line, and whether it wants
+ * the whole run in it. -1: none. */
+int view_lesson_look(const struct timeline *t, char *text, size_t cap, bool *all);
+/* Underlines these texts where they stand in the pen's rectangle. */
+void view_lesson_point(struct pen *p, const char *text);
+
+/* view_pages_map.c: the map of the pool of KV pages. */
+
+/* cursor[VIEW_PAGES]: PAGES_ROW times the pages per row of the last drawing, plus which pages it
+ * left out. */
+enum { PAGES_ROW = 4 };
+
+bool page_is_free(const struct tl_page *p);
+/* The i-th newest event of the page's history, from 0; NULL: not kept. */
+const struct tl_page_event *page_history(const struct tl_page *p, int i);
+
+/* Draws the map over the whole pen, with the page `shown` marked (-1: none). cursor[VIEW_PAGES] and
+ * scroll[VIEW_PAGES] are its own. Returns the rows used. */
+int pages_map_draw(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown);
+/* The page `by` pages on from `at` (-1: before the first) in the map that was drawn last; it ends
+ * where the map does. */
+int64_t pages_map_on(const struct timeline *t, const struct view_state *s, int64_t at, int64_t by);
+
+/* Parts of the view "ranks". */
+
+/* Whether any rank told what it did when. */
+bool view_ranks_have_lanes(const struct timeline *t);
+/* Lines that n of them take, each `rows` high, with legend and axis. */
+int view_ranks_lanes_lines(int n, int rows);
+/* n ranks from `first` on, from line y on. */
+void view_ranks_lanes(struct pen *p, int y, const struct timeline *t, int first, int n, int rows);
+
+/* The table of requests and each of them over time, which the views "requests" and "batch" show. */
+enum { VIEW_TABLE_HEAD = 2 };
+
+/* Columns of the labels at the left of both. */
+int view_requests_indent(const struct timeline *t);
+/* What a request does or how it ended, in a word or two. */
+struct view_text view_requests_state(const struct timeline *t, const struct tl_request *r);
+/* From row y on: the table, and where the view fills the screen and there is room, the time. */
+void view_requests_draw(struct pen *p, const struct timeline *t, struct view_state *s, int y);
+/* Keys that choose a request. */
+bool view_requests_key(int key, const struct timeline *t, struct view_state *s);
+/* The requests of the busy period of the chosen one over time, from row y to the end of the pen; x:
+ * width of their labels. */
+void view_requests_gantt(
+	struct pen *p, const struct timeline *t, const struct tl_request *chosen, int x, int y);
+
+/* Numbers of a sheet of formulas as text: for the view and for `cutaway formulas`. */
+
+/* What is absent is "–". */
+struct view_text view_formula_number(enum formula_unit unit, double value);
+/* What the letters in the formulas stand for. */
+extern const char view_formula_letters[];
 
 #endif

@@ -1,10 +1,8 @@
 /* Watches: a user-defined number of each step (/watch NAME EXPRESSION), as a sparkline up to the
  * step shown. */
-#include <math.h>
 
 #include "tui/state/breaks.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
 enum { NAME_W = 14, VALUE_W = 10, ROWS = 2 };
 
@@ -35,12 +33,10 @@ static void draw_line(struct pen *p, int x, int y, int w, const struct breaks_se
 
 	range(s, from, n, &low, &high);
 	low = low > 0 ? 0 : low; /* bars start at zero */
-	p->ink = INK_BAR;
 	for (int i = from; i < n; i++)
 		if (!isnan(s->value[i]))
-			pen_spark(p, x + i - from, y,
+			view_spark(p, x + i - from, y, INK_BAR,
 				high > low ? (double)((s->value[i] - low) / (high - low)) : 0.1);
-	p->ink = INK_TEXT;
 }
 
 static void draw_watch(struct pen *p, int y, const struct breaks_series *s, int64_t step)
@@ -55,11 +51,8 @@ static void draw_watch(struct pen *p, int y, const struct breaks_series *s, int6
 	else
 		view_put_right(p, NAME_W + VALUE_W, y, INK_BRIGHT, "%.5g", (double)now);
 	draw_line(p, x, y, w, s, n);
-	if (high >= low)
-		view_put(p, 0, y + 1, INK_DIM, "%s   %.5g \xe2\x80\xa6 %.5g", s->expr, (double)low,
-			(double)high);
-	else
-		view_put(p, 0, y + 1, INK_DIM, "%s", s->expr);
+	view_put(p, 0, y + 1, INK_DIM, high >= low ? "%s   %.5g \xe2\x80\xa6 %.5g" : "%s", s->expr,
+		(double)low, (double)high);
 }
 
 static void draw(struct pen *p, const struct timeline *t, struct view_state *s)

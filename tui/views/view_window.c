@@ -3,14 +3,10 @@
  * model's new predictions in this step: in the next block it is the newest iterate, shifted by the
  * tokens drawn. Guesses that equal the final text are green (converged). A column of lookahead's,
  * read downwards, is an n-gram, and enters the pool. Thread: the UI's. */
-#include <stdio.h>
-#include <string.h>
 
-#include "base/text.h"
 #include "tui/views/view_util.h"
-#include "tui/views/views.h"
 
-enum { LABEL_W = 10, CELL_W = 11, GAP_W = 3, BLOCKS_MAX = 6, GRAM_MOST = 200 };
+enum { LABEL_W = 10, CELL_W = 11, GAP_W = 3, BLOCKS_MAX = 6 };
 
 /* The newest windows of the request with the newest one, oldest first. */
 static int newest(
@@ -76,25 +72,22 @@ static void draw_entered(struct pen *p, int y, const struct timeline *t, const s
 {
 	const int32_t *id = t->window_id + w->ids_at + (w->levels + 1) * w->columns;
 	int x = view_put(p, 0, y, INK_DIM, "entered") + 3, end;
-	char pool[32];
+	const struct view_text pool = view_form("%d in the pool", w->pool);
 
-	snprintf(pool, sizeof pool, "%d in the pool", w->pool);
-	end = p->r.w - (int)strlen(pool);
+	end = p->r.w - (int)strlen(pool.text);
 	for (int32_t i = 0; i < w->n_entered; i++) {
-		char gram[GRAM_MOST] = "", word[VIEW_TOKEN];
-		size_t used = 0;
+		struct view_text gram = { "" };
 
-		for (int32_t j = 0; j < w->gram && used < sizeof gram; j++)
-			used += (size_t)snprintf(gram + used, sizeof gram - used, "%s%s", j ? " " : "",
-				view_word(word, t, id[i * w->gram + j]));
-		if (x + text_width(gram, strlen(gram), p->c->ascii) + 3 > end) {
+		for (int32_t j = 0; j < w->gram; j++)
+			view_add(&gram, "%s%s", j ? " " : "", view_word(t, id[i * w->gram + j]).text);
+		if (x + text_width(gram.text, strlen(gram.text), p->c->ascii) + 3 > end) {
 			x += view_put(p, x, y, INK_DIM, "%s ", glyph(p->c, GLYPH_ELLIPSIS));
 			break;
 		}
-		x += view_put(p, x, y, i < w->own ? INK_BRIGHT : INK_DIM, "%s", gram);
+		x += view_put(p, x, y, i < w->own ? INK_BRIGHT : INK_DIM, "%s", gram.text);
 		x += view_put(p, x, y, INK_DIM, " %s ", glyph(p->c, GLYPH_DOT));
 	}
-	view_put(p, x, y, INK_DIM, "%s", pool);
+	view_put(p, x, y, INK_DIM, "%s", pool.text);
 }
 
 int view_window_draw(struct pen *p, int y, const struct timeline *t, int64_t request)

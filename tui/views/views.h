@@ -69,6 +69,9 @@ VIEWS(X)
  * digit. */
 int view_of_digit(int key, int now);
 
+/* Index of a view; -1: there is none of this id. */
+int view_by_id(const char *id);
+
 /* view_help.c: the first sentence of the view's help, without its point. */
 void view_summary(int view, char *out, size_t cap);
 

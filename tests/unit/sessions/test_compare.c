@@ -15,7 +15,7 @@
 #include "sessions/compare/compare_run.h"
 #include "tests/support/canvas_text.h"
 #include "tests/support/tiny.h"
-#include "tui/inspect/compare_screen.h"
+#include "tui/inspect/inspect.h"
 #include "tui/views/view.h"
 
 /* ---- made events ---- */

@@ -18,7 +18,7 @@
 #include "sessions/diff/diff.h"
 #include "tests/support/tiny.h"
 #include "trace/recording.h"
-#include "tui/inspect/diff_screen.h"
+#include "tui/inspect/inspect.h"
 #include "tui/views/view.h"
 #include "tests/support/canvas_text.h"
 

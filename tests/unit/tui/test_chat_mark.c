@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/views/chat_mark.h"
+#include "tui/views/chat_turn.h"
 
 /* Every byte is a token of its own. */
 static struct wrap marked_as(const char *text, int width, bool ascii)

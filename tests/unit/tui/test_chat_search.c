@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tui/chat/chat_search.h"
+#include "tui/chat/chat.h"
 
 static void forms_are_one(void **state)
 {

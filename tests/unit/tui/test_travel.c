@@ -6,7 +6,7 @@
 #include "tests/support/tiny.h"
 #include "tests/support/view_check.h"
 #include "tui/replay/travel.h"
-#include "tui/views/chat_left.h"
+#include "tui/views/chat_turn.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 

@@ -11,7 +11,6 @@
 #include "tests/support/view_script.h"
 #include "tui/views/view_util.h"
 #include "tui/state/lens.h"
-#include "tui/views/view_heat.h"
 
 /* Speculation */
 
@@ -639,7 +638,6 @@ static void bytes_of_characters_are_seen(void **state)
 {
 	struct script k;
 	struct event ev;
-	char quoted[VIEW_TOKEN];
 
 	(void)state;
 	script_begin(&k, 4, NAN);
@@ -647,7 +645,7 @@ static void bytes_of_characters_are_seen(void **state)
 	ev.u.vocab.id = 50;
 	ev.u.vocab.bytes = (struct ev_span){ "a\xf0\x9f", 3 };
 	tell(&k, &ev);
-	assert_string_equal(view_quote(quoted, &k.t, 50), "'a<F0><9F>'");
+	assert_string_equal(view_quote(&k.t, 50).text, "'a<F0><9F>'");
 	timeline_free(&k.t);
 }
 
