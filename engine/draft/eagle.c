@@ -61,6 +61,7 @@ struct drafter {
 	int32_t *root_n;         /* length of the text that ends at the root; 0: not known */
 	struct waiting *waiting; /* [slots] */
 
+	int32_t width;
 	struct slot **of;  /* [slots] by job */
 	int32_t *out_slot; /* [slots] by output of a pass over features */
 };
@@ -196,7 +197,7 @@ static int hold_streams(struct drafter *d, struct err *e)
 	return 0;
 }
 
-static int open_parts(
+static int eagle_open(
 	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
 	const struct net_args usual = { 3, 4, 15, true, 2 };
@@ -205,6 +206,7 @@ static int open_parts(
 		slots_open(&d->slots, env, &d->net.model.memory, (DRAFT_MAX - 1) * (GROW_WIDTH - 1), e) ||
 		net_open_pass(&d->net, d->slots.store, d->net.args, eagle_pass, d, e))
 		return -1;
+	d->width = d->net.args.nodes;
 	d->net.forward.begin = write_input;
 	d->net.forward.begin_arg = d;
 	return take_memory(d, e) || hold_streams(d, e) ? -1 : 0;
@@ -225,22 +227,6 @@ static void eagle_close(struct drafter *d)
 	free(d->waiting);
 	free(d->of);
 	free(d->out_slot);
-	free(d);
-}
-
-static int eagle_open(
-	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
-{
-	struct drafter *d = calloc(1, sizeof *d);
-
-	if (!d)
-		return err_set(e, ERR_MEMORY, "no memory for an EAGLE drafter");
-	if (open_parts(d, env, args, e)) {
-		eagle_close(d);
-		return -1;
-	}
-	*out = d;
-	return 0;
 }
 
 /* ---- what steps computed ---- */
@@ -417,11 +403,6 @@ static void eagle_forget(struct drafter *d, int64_t request)
 	slots_end(&d->slots, request);
 }
 
-static int32_t eagle_width(const struct drafter *d)
-{
-	return d->net.args.nodes;
-}
-
 static const struct draft_variant variants[] = {
 	{ "eagle", "eagle:$n,$n,0", false, 0.1 },
 	{ "eagle tree", "eagle:$h,$n,0", false, 0.1 },
@@ -431,6 +412,7 @@ static const struct draft_variant variants[] = {
 const struct draft_ops draft_eagle = {
 	DRAFTER(eagle, "eagle", "[FILE,]k[,nodes[,least]]",
 		"one trained layer on the model's own features: a chain, or a tree of so many nodes"),
+	.alone = NET_ALONE,
 	.computes = true,
 	.cost_rows = NET_COST_ROWS,
 	.learn = eagle_learn,

@@ -36,18 +36,13 @@ struct line {                          /* of a request */
 };
 
 struct drafter {
-	int32_t w, n, g, levels;
+	int32_t w, n, g, levels, width;
 	struct grams *grams;
 	struct owners owners; /* of struct line */
 	struct draft_window window;
 };
 
 extern const struct draft_ops draft_lookahead;
-
-static int32_t nodes_of(const struct drafter *d)
-{
-	return d->w - 1 + d->w * (d->n - 2) + d->g * (d->n - 1);
-}
 
 /* 0, or -1 if the arguments are wrong or the tree too large for the engine. */
 static int parse(struct drafter *d, const char *args)
@@ -61,50 +56,29 @@ static int parse(struct drafter *d, const char *args)
 	d->levels = d->n - 1;
 	if (n < 0 || n == 1 || n == 2 || (args && !n) || d->w > MAX_W || d->n < 2 || d->n > MAX_N)
 		return -1;
-	return d->w + d->g > DRAFT_LEAVES || nodes_of(d) > DRAFT_NODES || d->w + d->n - 3 > DRAFT_MAX
-			   ? -1
-			   : 0;
+	d->width = d->w - 1 + d->w * (d->n - 2) + d->g * (d->n - 1);
+	return d->w + d->g > DRAFT_LEAVES || d->width > DRAFT_NODES || d->w + d->n - 3 > DRAFT_MAX ? -1
+																							   : 0;
 }
 
 static void lookahead_close(struct drafter *d)
 {
 	grams_close(d->grams);
 	owners_close(&d->owners);
-	free(d);
-}
-
-static int open_sized(struct drafter *d, int32_t slots, struct err *e)
-{
-	if (!owners_open(&d->owners, slots, sizeof(struct line)))
-		return err_set(e, ERR_MEMORY, "no memory for the lookahead drafter");
-	return grams_open(&d->grams, d->n, d->g, e);
 }
 
 static int lookahead_open(
-	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
-	struct drafter *d;
-
-	if (!env)
-		return err_set(
-			e, ERR_USAGE, "lookahead gathers the model's own predictions: it needs the model");
-	d = calloc(1, sizeof *d);
-	if (!d)
-		return err_set(e, ERR_MEMORY, "no memory for the lookahead drafter");
-	if (parse(d, args)) {
-		free(d);
+	if (parse(d, args))
 		return err_set(e, ERR_USAGE,
 			"lookahead:%.40s is not lookahead:W,N,G with a window of W columns, n-grams of N "
 			"tokens (2 to %d) and G candidates a step, where W + G is at most %d and W - 1 + W (N "
 			"- 2) + G (N - 1) at most %d",
 			args, MAX_N, DRAFT_LEAVES, DRAFT_NODES);
-	}
-	if (open_sized(d, env->slots, e)) {
-		lookahead_close(d);
-		return -1;
-	}
-	*out = d;
-	return 0;
+	if (!owners_open(&d->owners, env->slots, sizeof(struct line)))
+		return err_set(e, ERR_MEMORY, "no memory for the lookahead drafter");
+	return grams_open(&d->grams, d->n, d->g, e);
 }
 
 /* ---- guessing ---- */
@@ -260,11 +234,6 @@ static void lookahead_forget(struct drafter *d, int64_t request)
 	owners_drop(&d->owners, request);
 }
 
-static int32_t lookahead_width(const struct drafter *d)
-{
-	return nodes_of(d);
-}
-
 static const struct draft_window *lookahead_window(struct drafter *d, int64_t request)
 {
 	const struct line *l = owners_place(&d->owners, request);
@@ -292,6 +261,7 @@ static const struct draft_variant variants[] = {
 const struct draft_ops draft_lookahead = {
 	DRAFTER(lookahead, "lookahead", "W,N,G",
 		"a window of the model's own iterations makes n-grams, a pool of which is verified"),
+	.alone = "gathers the model's own predictions: it needs the model",
 	.learn = lookahead_learn,
 	.forget = lookahead_forget,
 	.window = lookahead_window,

@@ -28,7 +28,7 @@ struct seat {
 struct drafter {
 	struct net net;
 	struct medusa_head head[MOST_HEADS];
-	int32_t n_heads, ffn;
+	int32_t n_heads, ffn, width;
 
 	void *work, *shared;                       /* the kernels' */
 	float *seat_feature;                       /* [slots, dim] */
@@ -160,7 +160,7 @@ static void medusa_load(void *arg, const struct gguf *g, struct model_loader *l)
 	}
 }
 
-static int open_parts(
+static int medusa_open(
 	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
 	const struct net_args usual = { 2, 3, 12, true, 1 };
@@ -169,6 +169,7 @@ static int open_parts(
 		return -1;
 	if (d->net.args.depth > d->n_heads)
 		d->net.args.depth = d->n_heads;
+	d->width = d->net.args.nodes;
 	return net_open_trees(&d->net, d->net.args, NULL, NULL, e) || take_memory(d, e) ? -1 : 0;
 }
 
@@ -181,22 +182,6 @@ static void medusa_close(struct drafter *d)
 	free(d->seat);
 	free(d->job);
 	free(d->version);
-	free(d);
-}
-
-static int medusa_open(
-	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
-{
-	struct drafter *d = calloc(1, sizeof *d);
-
-	if (!d)
-		return err_set(e, ERR_MEMORY, "no memory for Medusa heads");
-	if (open_parts(d, env, args, e)) {
-		medusa_close(d);
-		return -1;
-	}
-	*out = d;
-	return 0;
 }
 
 /* ---- what a step computed ---- */
@@ -321,11 +306,6 @@ static void medusa_forget(struct drafter *d, int64_t request)
 	owners_drop(&d->owners, request);
 }
 
-static int32_t medusa_width(const struct drafter *d)
-{
-	return d->net.args.nodes;
-}
-
 static const struct draft_variant variants[] = {
 	{ "medusa", "medusa:$n,$n,0", false, 0.1 },
 	{ NULL, NULL, false, 0 },
@@ -334,6 +314,7 @@ static const struct draft_variant variants[] = {
 const struct draft_ops draft_medusa = {
 	DRAFTER(medusa, "medusa", "[FILE,]k[,nodes[,least]]",
 		"trained heads on the newest feature, one for each position ahead"),
+	.alone = NET_ALONE,
 	.computes = true,
 	.cost_rows = NET_COST_ROWS,
 	.learn = medusa_learn,

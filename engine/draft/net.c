@@ -43,9 +43,6 @@ int net_open_file(struct net *net, const struct draft_env *env, const char *name
 	const char *numbers;
 	int failed;
 
-	if (!env || !env->model)
-		return err_set(e, ERR_USAGE,
-			"%s drafts with a network beside a model, and there is no model here", name);
 	snprintf(usage, sizeof usage, "%s[:FILE][,k[,nodes[,least]]]", name);
 	failed = draft_find_file(name, args, path, &numbers, &own) ||
 			 net_read_args(&usual, numbers, usage, &own) ||

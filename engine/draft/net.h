@@ -18,6 +18,8 @@ enum {
 	NET_COST_ROWS = 8, /* of steps whose cost decides how much is guessed; more follow the slope */
 };
 
+#define NET_ALONE "drafts with a network beside a model, and there is no model here"
+
 /* A drafter's numeric arguments: tokens ahead, nodes of a tree (a chain has as many as tokens
  * ahead), and the least worth of a node in percent. The last are set by the drafter, not by the
  * user: whether a least that is not given follows what rows cost, if that is known, and the worth

@@ -28,7 +28,7 @@ enum {
 };
 
 struct drafter {
-	int32_t k, min, max, branches;
+	int32_t k, min, max, branches, width;
 	struct pool *pool; /* NULL: this text alone */
 };
 
@@ -66,39 +66,29 @@ static int parse(struct drafter *d, const char *args, bool *pool)
 	memcpy(numbers, args ? args : "", size);
 	numbers[size] = '\0';
 	n = draft_numbers(numbers, 1, LONGEST, given, 4);
-	*d = (struct drafter){ given[0], given[1], given[2], given[3], NULL };
+	*d = (struct drafter){ given[0], given[1], given[2], given[3], 0, NULL };
 	return n < 0 || n == 2 || d->k > DRAFT_MAX || d->min > d->max || d->branches > DRAFT_LEAVES ? -1
 																								: 0;
 }
 
 static int ngram_open(
-	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
-	struct drafter *d = malloc(sizeof *d);
 	bool pool;
 
 	(void)env;
-	if (!d)
-		return err_set(e, ERR_MEMORY, "no memory for the n-gram drafter");
-	if (parse(d, args, &pool)) {
-		free(d);
+	if (parse(d, args, &pool))
 		return err_set(e, ERR_USAGE,
 			"ngram:%.40s is not ngram:k[,min,max[,branches]][,pool] with k from 1 to %d tokens "
 			"drafted, matches of min to max tokens, 1 to %d, and 1 to %d branches",
 			args, DRAFT_MAX, LONGEST, DRAFT_LEAVES);
-	}
-	if (pool && pool_open(&d->pool, d->min, e)) {
-		free(d);
-		return -1;
-	}
-	*out = d;
-	return 0;
+	d->width = d->k * d->branches < DRAFT_NODES ? d->k * d->branches : DRAFT_NODES;
+	return pool ? pool_open(&d->pool, d->min, e) : 0;
 }
 
 static void ngram_close(struct drafter *d)
 {
 	pool_close(d->pool);
-	free(d);
 }
 
 /* Largest j < end with ids[j] == id, or -1. */
@@ -250,11 +240,6 @@ static int ngram_propose(struct drafter *d, const struct draft_job *job, int32_t
 	for (int32_t i = 0; i < n; i++)
 		guess(d, &job[i]);
 	return 0;
-}
-
-static int32_t ngram_width(const struct drafter *d)
-{
-	return d->k * d->branches < DRAFT_NODES ? d->k * d->branches : DRAFT_NODES;
 }
 
 static const struct draft_variant variants[] = {
