@@ -19,7 +19,7 @@
 #include "base/signals.h"
 #include "engine/draft/net.h"
 
-extern const struct draft_ops draft_model, draft_beside;
+extern const struct draft_ops draft_model;
 
 struct ahead {
 	struct ev_ahead told;

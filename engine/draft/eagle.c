@@ -66,8 +66,6 @@ struct drafter {
 	int32_t *out_slot; /* [slots] by output of a pass over features */
 };
 
-extern const struct draft_ops draft_eagle;
-
 static size_t index_of(const struct drafter *d, const struct slot *slot)
 {
 	return (size_t)(slot - d->slots.slot);

@@ -32,8 +32,6 @@ struct drafter {
 	struct draft_window window;
 };
 
-extern const struct draft_ops draft_jacobi;
-
 static void jacobi_close(struct drafter *d)
 {
 	owners_close(&d->owners);

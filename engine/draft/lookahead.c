@@ -20,10 +20,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/draft/grams.h"
 #include "engine/draft/owners.h"
 
 enum { DEFAULT_W = 1, DEFAULT_N = 3, DEFAULT_G = 1, MAX_N = 8, MAX_W = DRAFT_LEAVES - 1, CUT = -2 };
+enum { BUCKETS = 1 << 13 };
+
+/* The pool: for a token, the most recent few n-grams that begin with it. Bounded: a token may evict
+ * another one of the same bucket. */
+struct bucket {
+	int32_t id, n;
+};
 
 struct line {                          /* of a request */
 	int32_t n, newest;                 /* the text that the window follows */
@@ -37,12 +43,12 @@ struct line {                          /* of a request */
 
 struct drafter {
 	int32_t w, n, g, levels, width;
-	struct grams *grams;
+	int32_t n_grams;       /* in the pool */
+	struct bucket *bucket; /* [BUCKETS] */
+	int32_t *tails;        /* [BUCKETS][g][n - 1] */
 	struct owners owners; /* of struct line */
 	struct draft_window window;
 };
-
-extern const struct draft_ops draft_lookahead;
 
 /* 0, or -1 if the arguments are wrong or the tree too large for the engine. */
 static int parse(struct drafter *d, const char *args)
@@ -63,7 +69,8 @@ static int parse(struct drafter *d, const char *args)
 
 static void lookahead_close(struct drafter *d)
 {
-	grams_close(d->grams);
+	free(d->bucket);
+	free(d->tails);
 	owners_close(&d->owners);
 }
 
@@ -76,9 +83,48 @@ static int lookahead_open(
 			"tokens (2 to %d) and G candidates a step, where W + G is at most %d and W - 1 + W (N "
 			"- 2) + G (N - 1) at most %d",
 			args, MAX_N, DRAFT_LEAVES, DRAFT_NODES);
-	if (!owners_open(&d->owners, env->slots, sizeof(struct line)))
-		return err_set(e, ERR_MEMORY, "no memory for the lookahead drafter");
-	return grams_open(&d->grams, d->n, d->g, e);
+	d->bucket = calloc(BUCKETS, sizeof *d->bucket);
+	d->tails = calloc(BUCKETS, (size_t)(d->g * (d->n - 1)) * sizeof *d->tails);
+	return d->bucket && d->tails && owners_open(&d->owners, env->slots, sizeof(struct line))
+			   ? 0
+			   : err_set(e, ERR_MEMORY, "no memory for the lookahead drafter");
+}
+
+/* ---- the pool ---- */
+
+/* The bucket of a token; *tails: of its n-grams, one after the other, the most recent first. */
+static struct bucket *bucket_of(const struct drafter *d, int32_t id, int32_t **tails)
+{
+	const size_t place = ((uint32_t)id * 0x9e3779b1u) >> 19;
+
+	*tails = d->tails + place * (size_t)(d->g * (d->n - 1));
+	return &d->bucket[place];
+}
+
+/* True if it is new; either way it becomes the first of its token's. */
+static bool add_gram(struct drafter *d, const int32_t *gram)
+{
+	const int32_t tail = d->n - 1;
+	const size_t size = (size_t)tail * sizeof *gram;
+	int32_t *tails, at = 0;
+	struct bucket *b = bucket_of(d, gram[0], &tails);
+	bool is_new;
+
+	if (b->id != gram[0]) { /* another token's */
+		d->n_grams -= b->n;
+		*b = (struct bucket){ gram[0], 0 };
+	}
+	while (at < b->n && memcmp(tails + at * tail, gram + 1, size))
+		at++;
+	is_new = at == b->n;
+	if (is_new && b->n < d->g) {
+		b->n++;
+		d->n_grams++;
+	}
+	at = at == d->g ? at - 1 : at;
+	memmove(tails + tail, tails, (size_t)at * size);
+	memcpy(tails, gram + 1, size);
+	return is_new;
 }
 
 /* ---- guessing ---- */
@@ -105,14 +151,14 @@ static void begin_window(const struct drafter *d, struct line *l, const int32_t 
 static void guess(struct drafter *d, const struct draft_job *job)
 {
 	struct line *l = owners_take_place(&d->owners, job->request);
-	int32_t n_found, above[MAX_W];
-	const int32_t *tails;
+	int32_t above[MAX_W], *tails;
+	const struct bucket *b;
 
 	if (l->n != job->n || l->newest != job->ids[job->n - 1])
 		begin_window(d, l, job->ids, job->n);
 	job->out->n = 0;
-	n_found = grams_find(d->grams, l->newest, &tails);
-	for (int32_t i = 0; i < n_found; i++)
+	b = bucket_of(d, l->newest, &tails);
+	for (int32_t i = 0; b->id == l->newest && i < b->n; i++)
 		for (int32_t j = 0, at = -1; j < d->n - 1; j++)
 			at = add_child(job->out, at, tails[i * (d->n - 1) + j]);
 	above[0] = -1;
@@ -136,7 +182,7 @@ static int lookahead_propose(
 
 static void enter(struct drafter *d, struct line *l, const int32_t *gram)
 {
-	if (grams_add(d->grams, gram) && l->n_entered < DRAFT_ENTERED)
+	if (add_gram(d, gram) && l->n_entered < DRAFT_ENTERED)
 		memcpy(l->entered + l->n_entered++ * d->n, gram, (size_t)d->n * sizeof *gram);
 }
 
@@ -249,7 +295,7 @@ static const struct draft_window *lookahead_window(struct drafter *d, int64_t re
 		.n_entered = l->n_entered,
 		.entered = l->entered,
 		.n_own = l->n_own,
-		.pool = grams_count(d->grams) };
+		.pool = d->n_grams };
 	return &d->window;
 }
 

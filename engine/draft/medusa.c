@@ -45,8 +45,6 @@ struct drafter {
 	int32_t *job;      /* [slots] the jobs that are known, in the order of their rows */
 };
 
-extern const struct draft_ops draft_medusa;
-
 /* ---- opening ---- */
 
 static void cut_work(struct drafter *d, struct cutter *c)

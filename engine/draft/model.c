@@ -28,8 +28,6 @@ struct drafter {
 	int32_t *out_job; /* [slots] by output of a pass */
 };
 
-extern const struct draft_ops draft_model;
-
 /* ---- opening ---- */
 
 static int load_layers(struct drafter *d, const struct gguf *g, struct err *e)

@@ -44,8 +44,6 @@ struct search {
 	struct found best[DRAFT_LEAVES]; /* longest matches first; of equals the most recent */
 };
 
-extern const struct draft_ops draft_ngram;
-
 /* "4,2,8,3,pool": the numbers, and whether the word follows them. */
 static int parse(struct drafter *d, const char *args, bool *pool)
 {

@@ -12,8 +12,6 @@ struct drafter {
 	int32_t width;
 };
 
-extern const struct draft_ops draft_skip;
-
 /* Takes the list of frequent ids from a trained drafter of this model, if there is one: the whole
  * vocabulary is a third of a step. */
 static void borrow_ids(const struct draft_env *env, int32_t **ids, int32_t *n)
