@@ -29,12 +29,10 @@ struct dialect_field {
 };
 
 struct dialect {
-	const char *prefix; /* of ids */
 	const struct dialect_field *field;
 	size_t n_fields;
 	/* The conversation of the whole request. */
 	void (*messages)(cJSON *chat, const cJSON *o, struct err *e);
-	char *(*whole)(struct job *j, size_t *size);
 	/* Of a stream: its head; parts as they begin, grow by [n] bytes and end; its end. */
 	void (*begin)(struct job *j);
 	void (*part_begin)(struct job *j, const struct part *p);
@@ -45,6 +43,7 @@ struct dialect {
 };
 
 extern const struct dialect dialect_responses, dialect_messages;
+reply_fn reply_response, reply_message; /* as a whole */
 
 /* The same request for /v1/chat/completions. Other fields stay as they are. */
 cJSON *dialect_chat(const struct dialect *d, const cJSON *o, struct err *e);

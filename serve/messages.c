@@ -164,11 +164,7 @@ static const char *reason_of(const struct choice *c)
 
 static void put_reason(struct json *j, const struct choice *c)
 {
-	json_text(j, "stop_reason", reason_of(c));
-	if (c->held.stop)
-		json_text(j, "stop_sequence", c->held.stop);
-	else
-		json_null(j, "stop_sequence");
+	json_put(j, "'stop_reason': %s, 'stop_sequence': %s", reason_of(c), c->held.stop);
 }
 
 /* Tokens that the cache had are not among those of the input. */
@@ -178,12 +174,10 @@ static void put_usage(struct json *j, const struct job *job)
 	const bool ended = dialect_ended(job);
 	const int64_t hit = ended ? c->hit : 0;
 
-	json_object(j, "usage");
-	json_int(j, "input_tokens", (int64_t)job->query.prompt[0].n - hit);
-	json_int(j, "cache_creation_input_tokens", ended && !c->pin.renewed ? c->pin.tokens : 0);
-	json_int(j, "cache_read_input_tokens", hit);
-	json_int(j, "output_tokens", ended ? c->generated : 0);
-	json_end(j);
+	json_put(j, "'usage': {'input_tokens': %ld, 'cache_creation_input_tokens': %ld",
+		(int64_t)job->query.prompt[0].n - hit, ended && !c->pin.renewed ? c->pin.tokens : 0);
+	json_put(
+		j, "'cache_read_input_tokens': %ld, 'output_tokens': %ld}", hit, ended ? c->generated : 0);
 }
 
 /* Whose input is JSON already, unless the answer broke off within it. */
@@ -193,10 +187,9 @@ static void put_block(struct json *j, const char *key, const struct part *p, boo
 	cJSON *input = p->kind == PART_CALL ? cJSON_ParseWithLength(p->text, p->n) : NULL;
 
 	json_object(j, key);
-	json_text(j, "type", types[p->kind]);
+	json_put(j, "'type': %s", types[p->kind]);
 	if (p->kind == PART_CALL) {
-		json_text(j, "id", p->id);
-		json_text(j, "name", p->name);
+		json_put(j, "'id': %s, 'name': %s", p->id, p->name);
 		json_raw(j, "input", is_whole && input ? p->text : "{}", is_whole && input ? p->n : 2);
 	} else {
 		json_bytes(j, types[p->kind], p->text, p->n);
@@ -210,48 +203,34 @@ static void put_block(struct json *j, const char *key, const struct part *p, boo
 static void put_head(struct json *j, const char *key, const struct job *job)
 {
 	json_object(j, key);
-	json_text(j, "id", job->id);
-	json_text(j, "type", "message");
-	json_text(j, "role", "assistant");
-	json_text(j, "model", job->s->name);
-	json_array(j, "content");
+	json_put(j, "'id': %s, 'type': 'message', 'role': 'assistant', 'model': %s, 'content': [",
+		job->id, job->s->name);
 }
 
-static char *whole(struct job *job, size_t *size)
+void reply_message(struct job *job, struct json *j)
 {
 	const struct choice *c = &job->choice[0];
-	struct json j = { 0 };
 	struct part p;
 
 	reply_grow(&job->choice[0], true);
-	put_head(&j, NULL, job);
+	put_head(j, NULL, job);
 	for (int32_t i = 0; dialect_part(c, i, &p); i++)
-		put_block(&j, NULL, &p, true);
-	json_end(&j);
-	put_reason(&j, c);
-	put_usage(&j, job);
-	json_hash(&j, "hash", c->hash);
-	json_int(&j, "request", c->request);
-	return json_take(&j, size);
+		put_block(j, NULL, &p, true);
+	json_put(j, "]");
+	put_reason(j, c);
+	put_usage(j, job);
+	json_put(j, "'hash': %lx, 'request': %ld", c->hash, c->request);
 }
 
 /* ---- streams ---- */
-
-static void head(struct json *j, const char *type)
-{
-	json_object(j, NULL);
-	json_text(j, "type", type);
-}
 
 static void begin(struct job *job)
 {
 	struct json j = { 0 };
 
-	head(&j, "message_start");
+	json_put(&j, "{'type': 'message_start'");
 	put_head(&j, "message", job);
-	json_end(&j);
-	json_null(&j, "stop_reason");
-	json_null(&j, "stop_sequence");
+	json_put(&j, "], 'stop_reason': null, 'stop_sequence': null");
 	put_usage(&j, job);
 	dialect_event(job, "message_start", &j);
 }
@@ -260,8 +239,7 @@ static void part_begin(struct job *job, const struct part *p)
 {
 	struct json j = { 0 };
 
-	head(&j, "content_block_start");
-	json_int(&j, "index", p->index);
+	json_put(&j, "{'type': 'content_block_start', 'index': %d", p->index);
 	put_block(&j, "content_block", p, false);
 	dialect_event(job, "content_block_start", &j);
 }
@@ -272,10 +250,8 @@ static void part_more(struct job *job, const struct part *p, const char *text, s
 							 *const names[] = { "thinking", "text", "partial_json" };
 	struct json j = { 0 };
 
-	head(&j, "content_block_delta");
-	json_int(&j, "index", p->index);
-	json_object(&j, "delta");
-	json_text(&j, "type", types[p->kind]);
+	json_put(&j, "{'type': 'content_block_delta', 'index': %d, 'delta': {'type': %s", p->index,
+		types[p->kind]);
 	json_bytes(&j, names[p->kind], text, n);
 	dialect_event(job, "content_block_delta", &j);
 }
@@ -284,48 +260,34 @@ static void part_end(struct job *job, const struct part *p)
 {
 	struct json j = { 0 };
 
-	head(&j, "content_block_stop");
-	json_int(&j, "index", p->index);
+	json_put(&j, "{'type': 'content_block_stop', 'index': %d", p->index);
 	dialect_event(job, "content_block_stop", &j);
-}
-
-static void send_failure(struct job *job)
-{
-	const char *why = job->choice[0].why;
-	struct json j = { 0 };
-
-	head(&j, "error");
-	json_object(&j, "error");
-	json_text(&j, "type", "api_error");
-	json_text(&j, "message", *why ? why : "the answer failed");
-	dialect_event(job, "error", &j);
 }
 
 static void end(struct job *job)
 {
+	const struct choice *c = &job->choice[0];
 	struct json j = { 0 };
 
-	if (!strcmp(reply_reason(&job->choice[0]), "abort")) {
-		send_failure(job);
+	if (!strcmp(reply_reason(c), "abort")) {
+		json_put(&j, "{'type': 'error', 'error': {'type': 'api_error', 'message': %s",
+			*c->why ? c->why : "the answer failed");
+		dialect_event(job, "error", &j);
 		return;
 	}
-	head(&j, "message_delta");
-	json_object(&j, "delta");
-	put_reason(&j, &job->choice[0]);
-	json_end(&j);
+	json_put(&j, "{'type': 'message_delta', 'delta': {");
+	put_reason(&j, c);
+	json_put(&j, "}");
 	put_usage(&j, job);
-	json_hash(&j, "hash", job->choice[0].hash);
-	json_int(&j, "request", job->choice[0].request);
+	json_put(&j, "'hash': %lx, 'request': %ld", c->hash, c->request);
 	dialect_event(job, "message_delta", &j);
-	head(&j, "message_stop");
+	json_put(&j, "{'type': 'message_stop'");
 	dialect_event(job, "message_stop", &j);
 }
 
-const struct dialect dialect_messages = { .prefix = "msg",
-	.field = fields,
+const struct dialect dialect_messages = { .field = fields,
 	.n_fields = sizeof fields / sizeof *fields,
 	.messages = read_messages,
-	.whole = whole,
 	.begin = begin,
 	.part_begin = part_begin,
 	.part_more = part_more,

@@ -8,7 +8,7 @@ enum { LARGE = 32 << 10 }; /* bytes: some milliseconds */
 
 bool job_defer(struct job *j)
 {
-	const bool held = atomic_load(&j->s->held) && !j->route->answer;
+	const bool held = atomic_load(&j->s->held) && !j->route->at_once;
 
 	if (!held && (j->due || j->n_body < LARGE))
 		return false;
