@@ -46,7 +46,7 @@ struct drafter {
 	int32_t n_grams;       /* in the pool */
 	struct bucket *bucket; /* [BUCKETS] */
 	int32_t *tails;        /* [BUCKETS][g][n - 1] */
-	struct owners owners; /* of struct line */
+	struct owners owners;  /* of struct line */
 	struct draft_window window;
 };
 

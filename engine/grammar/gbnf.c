@@ -77,10 +77,8 @@ static int32_t set(struct cursor *c)
 {
 	struct points p = { 0 };
 	const bool but = cursor_take(c, '^');
-	bool ok = true;
-	int32_t x;
 
-	while (ok && !cursor_take(c, ']')) {
+	while (!cursor_take(c, ']')) {
 		const uint32_t from = cursor_character(c);
 		uint32_t to = from;
 
@@ -92,12 +90,11 @@ static int32_t set(struct cursor *c)
 			points_free(&p);
 			return cursor_fail(c, "[ that does not end with ], or a range that is none");
 		}
-		ok = points_add(&p, from, to);
+		points_add(&p, from, to);
 	}
-	ok = ok && (!but || points_invert(&p));
-	x = ok ? expr_of_points(c->g, &p) : grammar_fail(c->g, ERR_MEMORY, "no memory");
-	points_free(&p);
-	return x;
+	if (but)
+		points_invert(&p);
+	return expr_of_points(c->g, &p);
 }
 
 static int32_t group(struct cursor *c)

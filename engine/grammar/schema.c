@@ -83,8 +83,8 @@ static int32_t of_types(struct schema *s, const struct demand *d, int types)
 	if (types & TYPE_INTEGER)
 		all = expr_or(g, all, schema_numbers(s, d, !(types & TYPE_FRACTION)));
 	if (types & TYPE_BOOLEAN)
-		all = expr_or(g, all, expr_or(g, expr_text(g, "true", 4), expr_text(g, "false", 5)));
-	return types & TYPE_NULL ? expr_or(g, all, expr_text(g, "null", 4)) : all;
+		all = EXPR_ANY(g, all, expr_word(g, "true"), expr_word(g, "false"));
+	return types & TYPE_NULL ? expr_or(g, all, expr_word(g, "null")) : all;
 }
 
 /* Branches of anyOf or oneOf, each with the rest of the demand. */
@@ -246,21 +246,16 @@ void schema_rules(struct schema *s, struct demand *d)
 		s->bucket[i] = -1;
 	root = rule_new(s->g, "root", 4);
 	json_exprs(s);
-	if (root >= 0 && !s->g->err.code) {
-		const int32_t x = schema_value(s, d, NULL);
-
-		s->g->rule[root].expr = x;
-	}
+	if (!s->g->err.code)
+		rule_set(s->g, root, schema_value(s, d, NULL));
 	demand_free(d);
 	for (int32_t i = 0; i < s->n_made && !s->g->err.code; i++) {
 		/* a copy: rules that this one needs move the array */
 		const struct demand one = s->made[i].demand;
-		int32_t x;
+		const int32_t rule = s->made[i].rule;
 
-		s->rule = s->g->rule[s->made[i].rule].name;
-		x = body(s, &one);
-
-		s->g->rule[s->made[i].rule].expr = x;
+		s->rule = s->g->rule[rule].name;
+		rule_set(s->g, rule, body(s, &one));
 	}
 	for (int32_t i = 0; i < s->n_made; i++)
 		made_free(&s->made[i]);

@@ -172,12 +172,8 @@ static bool open_pattern(struct schema *s, const cJSON *pattern)
 	if (s->pattern)
 		automaton_close(&s->keys_of_pattern);
 	s->pattern = NULL;
-	if (rule_new(&g, "pattern", 7) >= 0) {
-		const int32_t x =
-			regex_expr(&g, pattern->string, strlen(pattern->string), true, expr_of_points);
-
-		g.rule[0].expr = x;
-	}
+	rule_set(&g, rule_new(&g, "pattern", 7),
+		regex_expr(&g, pattern->string, strlen(pattern->string), true, expr_of_points));
 	if (grammar_compile(&g, &p, &e) || automaton_open(&s->keys_of_pattern, &p, &e))
 		schema_fail(s, pattern, "this pattern is not supported: %.150s", e.text);
 	else if (schema_works(s, g.n_exprs))

@@ -100,21 +100,17 @@ static int32_t body(struct until *u, int32_t i)
 	struct grammar *g = u->g;
 	struct points others = { 0 };
 	int32_t all = expr_empty(g);
-	bool ok = true;
 
 	for (int32_t k = 0; k < u->n_points; k++) {
 		const int32_t to = after(u, i, u->point[k]);
 
-		ok = ok && points_add(&others, u->point[k], u->point[k]);
+		points_add(&others, u->point[k], u->point[k]);
 		if (to >= 0)
 			all = expr_or(g, all,
 				expr_then(g, expr_points(g, u->point[k], u->point[k]), expr_rule(g, u->rule[to])));
 	}
-	all = ok && points_invert(&others)
-			  ? expr_or(g, all, expr_then(g, expr_of_points(g, &others), expr_rule(g, u->rule[0])))
-			  : grammar_fail(g, ERR_MEMORY, "no memory");
-	points_free(&others);
-	return all;
+	points_invert(&others);
+	return expr_or(g, all, expr_then(g, expr_of_points(g, &others), expr_rule(g, u->rule[0])));
 }
 
 int32_t expr_until(struct grammar *g, const struct gguf_text *not_in, int32_t n, bool limited)
@@ -136,10 +132,7 @@ int32_t expr_until(struct grammar *g, const struct gguf_text *not_in, int32_t n,
 			return EXPR_FAILED;
 		g->rule[u.rule[i]].limited = limited;
 	}
-	for (int32_t i = 0; i < u.n; i++) {
-		const int32_t x = body(&u, i);
-
-		g->rule[u.rule[i]].expr = x;
-	}
+	for (int32_t i = 0; i < u.n; i++)
+		rule_set(g, u.rule[i], body(&u, i));
 	return expr_rule(g, u.rule[0]);
 }
