@@ -43,6 +43,6 @@ void choice_read(struct grammar *g, const char *text, size_t size);
  * JSON value. */
 void schema_read(struct grammar *g, const char *text, size_t size);
 /* Any JSON object (OpenAI's json_object). */
-void json_read(struct grammar *g);
+void json_read(struct grammar *g, const char *none, size_t size);
 
 #endif
