@@ -70,7 +70,7 @@ static size_t weight(struct jval v)
 struct jval jinja_builtin(
 	struct jinja *j, const struct jbuiltin *f, struct jval self, const struct jargs *args)
 {
-	struct jcall c = { .self = self, .all = args };
+	struct jcall c = { .self = self, .all = args, .how = f->how };
 
 	if (!f->call && (args->n || args->n_kw))
 		jinja_fail(j, "the test '%s' takes no arguments", f->name);

@@ -1,4 +1,5 @@
-/* Statements. Each parse_… below begins after its tag's first word. */
+/* Statements. Each parse_… below begins after its tag's first word, and ends before the last tag's
+ * end. */
 #include "engine/text/jinja/jinja_private.h"
 
 static struct jnode *parse_body(struct jinja *j, const char *const *ends, const char **ended);
@@ -13,11 +14,6 @@ static struct jnode *body_until(struct jinja *j, const char *end)
 	return parse_body(j, ends, &ended);
 }
 
-static void expect_close(struct jinja *j)
-{
-	parse_expect(j, T_BLOCK_END, NULL);
-}
-
 static struct jnode *parse_if(struct jinja *j)
 {
 	static const char *const ends[] = { "elif", "else", "endif", NULL };
@@ -27,15 +23,14 @@ static struct jnode *parse_if(struct jinja *j)
 
 	do {
 		*at = parse_node(j, S_IF, parse_tuple(j, false, false), NULL);
-		expect_close(j);
+		parse_expect(j, T_BLOCK_END, NULL);
 		(*at)->b = parse_body(j, ends, &ended);
 		at = &(*at)->c;
 	} while (!strcmp(ended, "elif"));
 	if (!strcmp(ended, "else")) {
-		expect_close(j);
+		parse_expect(j, T_BLOCK_END, NULL);
 		*at = parse_node(j, S_GROUP, parse_body(j, last_ends, &ended), NULL);
 	}
-	expect_close(j);
 	return first;
 }
 
@@ -94,7 +89,6 @@ static struct jnode *parse_for(struct jinja *j)
 	j->loops++;
 	n->d = body_until(j, "endfor");
 	j->loops--;
-	expect_close(j);
 	return n;
 }
 
@@ -108,7 +102,6 @@ static struct jnode *parse_set(struct jinja *j)
 		n->kind = S_BLOCK;
 		n->b = body_until(j, "endset");
 	}
-	expect_close(j);
 	return n;
 }
 
@@ -142,7 +135,6 @@ static struct jnode *parse_macro(struct jinja *j)
 	j->loops = 0; /* a loop around it does not reach into it */
 	n->b = body_until(j, "endmacro");
 	j->loops = loops;
-	expect_close(j);
 	return n;
 }
 
@@ -152,7 +144,6 @@ static struct jnode *parse_filter_block(struct jinja *j)
 	struct jnode *n = parse_node(j, S_FILTER, parse_filters(j, captured, true), NULL);
 
 	n->b = body_until(j, "endfilter");
-	expect_close(j);
 	return n;
 }
 
@@ -162,26 +153,16 @@ static struct jnode *parse_generation(struct jinja *j)
 	struct jnode *n = parse_node(j, S_SCOPE, NULL, NULL);
 
 	n->a = body_until(j, "endgeneration");
-	expect_close(j);
 	return n;
 }
 
-static struct jnode *leave_loop(struct jinja *j, enum jkind kind)
+static struct jnode *leave_loop(struct jinja *j)
 {
+	const char *word = j->token[j->at - 1].name;
+
 	if (!j->loops)
 		jinja_fail(j, "a break or continue stands outside a loop");
-	expect_close(j);
-	return parse_node(j, kind, NULL, NULL);
-}
-
-static struct jnode *parse_break(struct jinja *j)
-{
-	return leave_loop(j, S_BREAK);
-}
-
-static struct jnode *parse_continue(struct jinja *j)
-{
-	return leave_loop(j, S_CONTINUE);
+	return parse_node(j, strcmp(word, "break") ? S_CONTINUE : S_BREAK, NULL, NULL);
 }
 
 static const struct {
@@ -194,15 +175,19 @@ static const struct {
 	{ "macro", parse_macro },
 	{ "filter", parse_filter_block },
 	{ "generation", parse_generation },
-	{ "break", parse_break },
-	{ "continue", parse_continue },
+	{ "break", leave_loop },
+	{ "continue", leave_loop },
 };
 
 static struct jnode *parse_statement(struct jinja *j, const char *word)
 {
 	for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
-		if (!strcmp(statements[i].word, word))
-			return statements[i].parse(j);
+		if (!strcmp(statements[i].word, word)) {
+			struct jnode *n = statements[i].parse(j);
+
+			parse_expect(j, T_BLOCK_END, NULL);
+			return n;
+		}
 	jinja_fail(j, "the statement '%s' is not known, or not expected here", word);
 }
 

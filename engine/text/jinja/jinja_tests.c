@@ -3,16 +3,10 @@
 
 #include "engine/text/jinja/jinja_private.h"
 
-static struct jval test_true(struct jinja *j, const struct jcall *c)
+static struct jval test_bool(struct jinja *j, const struct jcall *c)
 {
 	(void)j;
-	return jv_bool(c->self.type == J_BOOL && c->self.u.b);
-}
-
-static struct jval test_false(struct jinja *j, const struct jcall *c)
-{
-	(void)j;
-	return jv_bool(c->self.type == J_BOOL && !c->self.u.b);
+	return jv_bool(c->self.type == J_BOOL && c->self.u.b == c->how);
 }
 
 static struct jval test_sequence(struct jinja *j, const struct jcall *c)
@@ -24,19 +18,15 @@ static struct jval test_sequence(struct jinja *j, const struct jcall *c)
 				   (t == J_LIST && c->self.u.list->kind <= LIST_TUPLE));
 }
 
-#define RELATION(name, op)                                                                         \
-	static struct jval name(struct jinja *j, const struct jcall *c)                                \
-	{                                                                                              \
-		return jv_bool(jinja_relation(j, op, c->self, *c->arg[0]));                                \
-	}
-
-RELATION(test_eq, OP_EQ)
-RELATION(test_ne, OP_NE)
-RELATION(test_in, OP_IN)
+/* how: which. */
+static struct jval test_relation(struct jinja *j, const struct jcall *c)
+{
+	return jv_bool(jinja_relation(j, (enum jop)c->how, c->self, *c->arg[0]));
+}
 
 #define IS(name, types)                                                                            \
 	{                                                                                              \
-		name, "", types, NULL                                                                      \
+		name, "", types, NULL, 0                                                                   \
 	}
 #define TYPE(type) ((size_t)1 << J_##type)
 
@@ -51,16 +41,16 @@ const struct jbuiltin jinja_tests[] = {
 	IS("string", TYPE(STR)),
 	IS("mapping", TYPE(DICT)),
 	IS("iterable", TYPE(UNDEF) | TYPE(STR) | TYPE(DICT) | TYPE(LIST) | TYPE(LOOP)),
-	{ "true", "", 0, test_true },
-	{ "false", "", 0, test_false },
-	{ "sequence", "", 0, test_sequence },
-	{ "eq", "other", 1, test_eq },
-	{ "equalto", "other", 1, test_eq },
-	{ "==", "other", 1, test_eq },
-	{ "ne", "other", 1, test_ne },
-	{ "!=", "other", 1, test_ne },
-	{ "in", "seq", 1, test_in },
-	{ NULL, "", 0, NULL },
+	{ "true", "", 0, test_bool, true },
+	{ "false", "", 0, test_bool, false },
+	{ "sequence", "", 0, test_sequence, 0 },
+	{ "eq", "other", 1, test_relation, OP_EQ },
+	{ "equalto", "other", 1, test_relation, OP_EQ },
+	{ "==", "other", 1, test_relation, OP_EQ },
+	{ "ne", "other", 1, test_relation, OP_NE },
+	{ "!=", "other", 1, test_relation, OP_NE },
+	{ "in", "seq", 1, test_relation, OP_IN },
+	{ NULL, "", 0, NULL, 0 },
 };
 
 /* --- global functions --- */
@@ -125,9 +115,9 @@ static struct jval global_strftime(struct jinja *j, const struct jcall *c)
 }
 
 const struct jbuiltin jinja_globals[] = {
-	{ "range", "*", 1, global_range },
-	{ "namespace", "*", 0, global_namespace },
-	{ "raise_exception", "message", 1, global_raise },
-	{ "strftime_now", "format", 1, global_strftime },
-	{ NULL, "", 0, NULL },
+	{ "range", "*", 1, global_range, 0 },
+	{ "namespace", "*", 0, global_namespace, 0 },
+	{ "raise_exception", "message", 1, global_raise, 0 },
+	{ "strftime_now", "format", 1, global_strftime, 0 },
+	{ NULL, "", 0, NULL, 0 },
 };
