@@ -14,24 +14,6 @@ int encoder_push(struct encoder *c, int32_t id)
 	return 0;
 }
 
-int encoder_make_room(struct encoder *c, size_t n, size_t item)
-{
-	size_t room = n < 64 ? 64 : n;
-
-	if (n <= c->room)
-		return 0;
-	free(c->symbol);
-	free(c->heap);
-	c->room = 0;
-	c->symbol = malloc(room * item);
-	/* n - 1 pairs at first, and at most two more for each of at most n - 1 merges. */
-	c->heap = malloc(3 * room * sizeof *c->heap);
-	if (!c->symbol || !c->heap)
-		return err_set(c->e, ERR_MEMORY, "no memory to tokenise a word of %zu symbols", n);
-	c->room = room;
-	return 0;
-}
-
 /* Of the special tokens [lo, hi), which are longer than `depth` bytes and share their first
  * `depth`, the first whose next byte is not below `byte`. */
 static int32_t next_byte(const struct tokenizer *t, int32_t lo, int32_t hi, size_t depth, int byte)

@@ -13,16 +13,9 @@
 #include <strings.h>
 #include <utf8proc.h>
 
-#include "engine/text/tokenizer_heap.h"
+#include "engine/text/tokenizer_private.h"
 
 #define SPACE "\xe2\x96\x81" /* U+2581 */
-
-struct symbol {
-	int32_t at, size; /* bytes of the encoder's text */
-	int32_t prev, next;
-	int32_t id;   /* -1: none, or not looked up yet: a single character */
-	int32_t pair; /* token of this and the next; -1: none, or merged into its neighbour */
-};
 
 /* --- the text --- */
 
@@ -109,49 +102,6 @@ static int32_t split_text(struct encoder *c, int32_t size)
 	return n;
 }
 
-/* --- pairs --- */
-
-static void find_pair(struct encoder *c, int32_t i)
-{
-	struct symbol *s = (struct symbol *)c->symbol + i;
-	size_t size;
-
-	s->pair = -1;
-	if (s->next < 0)
-		return;
-	size = (size_t)s->size + (size_t)((struct symbol *)c->symbol)[s->next].size;
-	if (size <= c->t->longest)
-		s->pair = tokenizer_find_word(c->t, c->text + s->at, size);
-	if (s->pair >= 0)
-		heap_push(c, (uint64_t)c->t->order[s->pair] << 32 | (uint32_t)i);
-}
-
-/* A key taken from the heap may belong to a pair that was merged. If another pair of the same score
- * is at that position now, its key is equal, so joining it is right. */
-static void merge_pairs(struct encoder *c)
-{
-	struct symbol *symbol = c->symbol;
-
-	while (c->n_heap) {
-		uint64_t top = heap_pop(c);
-		int32_t i = (int32_t)(uint32_t)top;
-		struct symbol *s = &symbol[i], *next;
-
-		if (s->pair < 0 || c->t->order[s->pair] != (uint32_t)(top >> 32))
-			continue;
-		next = &symbol[s->next];
-		s->id = s->pair;
-		s->size += next->size;
-		s->next = next->next;
-		next->pair = -1;
-		if (s->next >= 0)
-			symbol[s->next].prev = i;
-		if (s->prev >= 0)
-			find_pair(c, s->prev);
-		find_pair(c, i);
-	}
-}
-
 /* --- ids --- */
 
 /* True if these bytes of the text are tokens, all of them, and are pushed. *rc is -1 if that
@@ -203,17 +153,13 @@ static int encode_text(struct encoder *c, const char *text, size_t size)
 {
 	size_t eaten = follows_eater(c) ? count_space(text, size) : 0;
 	int64_t n;
-	int32_t n_symbols;
 
 	if (eaten == size)
 		return 0;
 	n = encoder_copy_text(c, text + eaten, size - eaten);
 	if (n < 0 || encoder_make_room(c, (size_t)n, sizeof(struct symbol)))
 		return -1;
-	n_symbols = split_text(c, (int32_t)n);
-	for (int32_t i = 0; i < n_symbols; i++)
-		find_pair(c, i);
-	merge_pairs(c);
+	encoder_join(c, split_text(c, (int32_t)n));
 	return push_symbols(c);
 }
 
