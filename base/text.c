@@ -51,17 +51,32 @@ static struct look classify(int32_t c, size_t size)
 	return (struct look){ SHOWN, c, utf8proc_charwidth(c), size };
 }
 
-static struct look text_look(const char *text, size_t size)
+size_t text_point(const char *text, size_t size, int32_t *c)
 {
-	utf8proc_int32_t c;
 	utf8proc_ssize_t n;
 
-	if (*text >= ' ' && *text <= '~')
-		return (struct look){ SHOWN, *text, 1, 1 };
-	n = utf8proc_iterate((const utf8proc_uint8_t *)text, size < 4 ? (utf8proc_ssize_t)size : 4, &c);
-	if (n <= 0)
-		return (struct look){ HIDDEN, -1, 1, 1 };
-	return classify(c, (size_t)n);
+	*c = (unsigned char)*text;
+	if (*c < 0x80)
+		return 1;
+	n = utf8proc_iterate((const utf8proc_uint8_t *)text, size < 4 ? (utf8proc_ssize_t)size : 4, c);
+	return n > 0 ? (size_t)n : 1;
+}
+
+size_t text_fit(const char *text, size_t n)
+{
+	while (n && ((unsigned char)text[n] & 0xc0) == 0x80)
+		n--;
+	return n;
+}
+
+static struct look text_look(const char *text, size_t size)
+{
+	int32_t c;
+	const size_t n = text_point(text, size, &c);
+
+	if (c >= ' ' && c <= '~')
+		return (struct look){ SHOWN, c, 1, 1 };
+	return c < 0 ? (struct look){ HIDDEN, -1, 1, 1 } : classify(c, n);
 }
 
 static struct glyph_run make_run(const char *text, int width, size_t used)
@@ -183,15 +198,11 @@ struct glyph_run text_next(const char *text, size_t size, bool ascii)
 
 bool text_is_utf8(const char *text, size_t size)
 {
-	utf8proc_int32_t c;
-	utf8proc_ssize_t n;
+	int32_t c = 0;
 
-	for (; size; text += n, size -= (size_t)n) {
-		n = utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &c);
-		if (n < 1)
-			return false;
-	}
-	return true;
+	for (size_t n; size && c >= 0; text += n, size -= n)
+		n = text_point(text, size, &c);
+	return c >= 0;
 }
 
 int text_width(const char *text, size_t size, bool ascii)

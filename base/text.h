@@ -36,6 +36,12 @@ struct glyph_run text_next(const char *text, size_t size, bool ascii);
 enum { TEXT_SHOW_MAX = 0x10000 };
 void text_show_also(int32_t c);
 
+/* Bytes of the character that text [size > 0] begins with, and its code point; where it is no valid
+ * UTF-8, 1 and -1. */
+size_t text_point(const char *text, size_t size, int32_t *c);
+/* The most bytes up to n, of which text has more or that are its end, that part no character. */
+size_t text_fit(const char *text, size_t n);
+
 /* Whole characters of valid UTF-8. */
 bool text_is_utf8(const char *text, size_t size);
 

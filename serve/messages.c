@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "serve/dialect.h"
 
 /* ---- fields ---- */
@@ -55,14 +56,12 @@ static bool read_metadata(cJSON *chat, const cJSON *v, struct err *e)
 {
 	char user[sizeof((struct query *)NULL)->user];
 	const char *id = foreign_text(v, "user_id");
-	size_t n = id ? strnlen(id, sizeof user - 1) : 0;
 
 	(void)e;
-	while (id && n && ((unsigned char)id[n] & 0xc0) == 0x80)
-		n--;
-	snprintf(user, sizeof user, "%.*s", (int)n, id ? id : "");
-	if (id)
-		cJSON_AddStringToObject(chat, "user", user);
+	if (!id)
+		return true;
+	snprintf(user, sizeof user, "%.*s", (int)text_fit(id, strnlen(id, sizeof user - 1)), id);
+	cJSON_AddStringToObject(chat, "user", user);
 	return true;
 }
 

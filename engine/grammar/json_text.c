@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <utf8proc.h>
-
+#include "base/text.h"
 #include "engine/grammar/schema_impl.h"
 
 /* ---- characters ---- */
@@ -131,20 +130,19 @@ static int32_t other_keys(struct schema *s, const struct word *w, int32_t n, siz
 
 	for (int32_t i = is_word; i < n && depth < KEY_DEPTH; i = end) {
 		struct points one = { 0 };
-		utf8proc_int32_t point = 0;
-		const utf8proc_ssize_t size =
-			utf8proc_iterate((const utf8proc_uint8_t *)w[i].text + at, -1, &point);
+		int32_t point;
+		const size_t size = text_point(w[i].text + at, w[i].size - at, &point);
 
 		points_add(&begins, (uint32_t)point, (uint32_t)point);
 		points_add(&one, (uint32_t)point, (uint32_t)point);
-		for (end = i + 1; end < n && !strncmp(w[end].text + at, w[i].text + at, (size_t)size);
+		for (end = i + 1; end < n && !strncmp(w[end].text + at, w[i].text + at, size);
 			 end++)
 			;
 		if (!schema_works(s, n))
 			break;
 		all = expr_or(s->g, all,
 			expr_then(s->g, json_points(s->g, &one),
-				other_keys(s, w + i, end - i, at + (size_t)size, depth + 1)));
+				other_keys(s, w + i, end - i, at + size, depth + 1)));
 	}
 	if (depth < KEY_DEPTH)
 		all = expr_or(s->g, all, other_character(s, &begins));

@@ -187,16 +187,6 @@ static void made_free(struct made *m)
 	free(m->key);
 }
 
-/* At most 40 bytes, and no half of a character. */
-static size_t name_size(const char *name)
-{
-	size_t n = strnlen(name, 40);
-
-	while (name[n] && n && ((unsigned char)name[n] & 0xc0) == 0x80)
-		n--;
-	return n;
-}
-
 /* Its own name; of a definition, which many may refer to, that of the definition. */
 static const char *name_of(struct schema *s, const struct made *m, const char *name)
 {
@@ -224,7 +214,7 @@ int32_t schema_value(struct schema *s, struct demand *d, const char *name)
 	if (same < 0) {
 		const char *its = name_of(s, &m, name);
 
-		m.rule = rule_new(s->g, its, name_size(its));
+		m.rule = rule_new(s->g, its, text_fit(its, strnlen(its, 40)));
 		if (m.rule >= 0 && !ARRAY_ROOM(s->made, s->cap_made, s->n_made + 1))
 			m.rule = grammar_fail(s->g, ERR_MEMORY, "no memory");
 	}

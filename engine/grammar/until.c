@@ -6,6 +6,7 @@
 #include <utf8proc.h>
 
 #include "base/array.h"
+#include "base/text.h"
 #include "engine/grammar/expr.h"
 #include "engine/model/gguf.h"
 
@@ -44,26 +45,16 @@ static void add_point(struct until *u, uint32_t c)
 	u->point[u->n_points++] = c;
 }
 
-static size_t point_at(struct gguf_text t, size_t at, uint32_t *c)
-{
-	utf8proc_int32_t point;
-	const utf8proc_ssize_t n = utf8proc_iterate(
-		(const utf8proc_uint8_t *)t.data + at, (utf8proc_ssize_t)(t.size - at), &point);
-
-	*c = (uint32_t)point;
-	return n < 1 ? 0 : (size_t)n;
-}
-
 static bool add_word(struct until *u, struct gguf_text w)
 {
-	uint32_t c;
+	int32_t c;
 
 	for (size_t at = 0, n; at < w.size; at += n) {
 		add_begin(u, w.data, at);
-		n = point_at(w, at, &c);
-		if (!n)
+		n = text_point(w.data + at, w.size - at, &c);
+		if (c < 0)
 			return false;
-		add_point(u, c);
+		add_point(u, (uint32_t)c);
 	}
 	return w.size;
 }

@@ -3,19 +3,16 @@
  * The words of gemma4 are lines, with spaces in them; its symbols are characters, and the bytes of
  * those that are no token. Newlines in a row are one token, if there is one of so many.
  */
-#include <utf8proc.h>
-
+#include "base/text.h"
 #include "engine/text/tokenizer_private.h"
 
 /* The token of the character that text begins with, and its size; -1 if there is none. */
 static int32_t first_character(const struct tokenizer *t, const char *text, size_t size, size_t *n)
 {
-	utf8proc_int32_t point;
-	utf8proc_ssize_t used =
-		utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &point);
+	int32_t point;
 
-	*n = used > 0 ? (size_t)used : 1;
-	return used > 0 ? tokenizer_find_word(t, text, *n) : -1;
+	*n = text_point(text, size, &point);
+	return point >= 0 ? tokenizer_find_word(t, text, *n) : -1;
 }
 
 /* Makes one symbol of each character that is a token (gemma4) or else of each byte; bytes without

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <utf8proc.h>
 
+#include "base/text.h"
 #include "engine/text/tokenizer_private.h"
 
 #define SPACE "\xe2\x96\x81" /* U+2581 */
@@ -39,14 +39,11 @@ static bool follows_eater(const struct encoder *c)
 
 static size_t count_space(const char *text, size_t size)
 {
-	const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text;
-	utf8proc_int32_t point;
-	utf8proc_ssize_t used;
-	size_t n = 0;
+	int32_t point;
+	size_t n = 0, used;
 
-	while ((used = utf8proc_iterate(p + n, (utf8proc_ssize_t)(size - n), &point)) > 0 &&
-		   pre_is_space(point))
-		n += (size_t)used;
+	while (n < size && (used = text_point(text + n, size - n, &point)) && pre_is_space(point))
+		n += used;
 	return n;
 }
 
@@ -91,10 +88,9 @@ static int32_t split_text(struct encoder *c, int32_t size)
 	int32_t n = 0;
 
 	for (int32_t at = 0, used; at < size; at += used) {
-		utf8proc_int32_t point;
+		int32_t point;
 
-		used = (int32_t)utf8proc_iterate((const utf8proc_uint8_t *)c->text + at, size - at, &point);
-		used = used > 0 ? used : 1;
+		used = (int32_t)text_point(c->text + at, (size_t)(size - at), &point);
 		symbol[n] = (struct symbol){ at, used, n - 1, n + 1, -1, -1 };
 		n++;
 	}

@@ -46,7 +46,7 @@ static size_t leading_space(const char *at, const char *end)
 	int32_t c;
 
 	while (at + n < end) {
-		used = jt_next(at + n, (size_t)(end - at) - n, &c);
+		used = text_point(at + n, (size_t)(end - at) - n, &c);
 		if (!jt_space(c))
 			break;
 		n += used;

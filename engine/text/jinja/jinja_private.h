@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "engine/text/jinja/jinja.h"
 
 enum jtype {
@@ -324,7 +325,6 @@ static inline bool jstr_is(struct jstr s, const char *text)
 }
 
 /* jinja_text.c: characters, and values as text */
-size_t jt_next(const char *at, size_t n, int32_t *c); /* bytes, 1 or more; c: -1 if invalid */
 size_t jt_length(struct jstr s);
 size_t jt_offset(struct jstr s, size_t index); /* bytes before the character */
 bool jt_space(int32_t c);

@@ -50,7 +50,7 @@ struct jval jt_case(struct jinja *j, struct jstr s, int how)
 	int32_t c;
 
 	for (size_t i = 0, n; i < s.n; i += n) {
-		n = jt_next(s.at + i, s.n - i, &c);
+		n = text_point(s.at + i, s.n - i, &c);
 		jinja_step(j, 1);
 		if (c < 0)
 			jinja_put(j, s.at + i, n);
@@ -120,7 +120,7 @@ static struct jval str_replace(struct jinja *j, const struct jcall *c)
 		if (!old.n) { /* between all characters */
 			if (!s.n)
 				return jinja_cut(j, mark);
-			used = jt_next(s.at, s.n, &code);
+			used = text_point(s.at, s.n, &code);
 			jinja_put(j, s.at, used);
 		}
 		s.at += used;
@@ -148,7 +148,7 @@ static void split_space(struct jinja *j, struct jlist *out, struct jstr s, int64
 	for (s = jt_strip(s, NULL, true, false); s.n; most--) {
 		size_t n = 0, used = 0;
 
-		while (most && n < s.n && (used = jt_next(s.at + n, s.n - n, &c)) && !jt_space(c))
+		while (most && n < s.n && (used = text_point(s.at + n, s.n - n, &c)) && !jt_space(c))
 			n += used;
 		if (!most)
 			n = s.n;
@@ -261,7 +261,7 @@ static struct jval filter_title(struct jinja *j, const struct jcall *c)
 
 	for (size_t i = 0, n; i < s.n; i += n) {
 		for (n = 0; i + n < s.n;) {
-			n += jt_next(s.at + i + n, s.n - i - n, &code);
+			n += text_point(s.at + i + n, s.n - i - n, &code);
 			if (jt_space(code) || (code > 0 && code < 0x80 && strchr("-({[<", code)))
 				break;
 		}

@@ -7,25 +7,13 @@
 
 #include "engine/text/jinja/jinja_private.h"
 
-size_t jt_next(const char *at, size_t n, int32_t *c)
-{
-	utf8proc_int32_t code = (unsigned char)*at;
-	utf8proc_ssize_t used = 1;
-
-	if (code >= 0x80)
-		used =
-			utf8proc_iterate((const utf8proc_uint8_t *)at, n < 4 ? (utf8proc_ssize_t)n : 4, &code);
-	*c = used > 0 ? code : -1;
-	return used > 0 ? (size_t)used : 1;
-}
-
 size_t jt_length(struct jstr s)
 {
 	size_t n = 0;
 	int32_t c;
 
 	for (size_t i = 0; i < s.n; n++)
-		i += jt_next(s.at + i, s.n - i, &c);
+		i += text_point(s.at + i, s.n - i, &c);
 	return n;
 }
 
@@ -35,7 +23,7 @@ size_t jt_offset(struct jstr s, size_t index)
 	int32_t c;
 
 	while (index-- && i < s.n)
-		i += jt_next(s.at + i, s.n - i, &c);
+		i += text_point(s.at + i, s.n - i, &c);
 	return i;
 }
 
@@ -59,15 +47,15 @@ struct jstr jt_strip(struct jstr s, const struct jval *chars, bool left, bool ri
 	int32_t c;
 	size_t n;
 
-	while (left && s.n && (n = jt_next(s.at, s.n, &c)) && stripped(s.at, n, c, chars)) {
+	while (left && s.n && (n = text_point(s.at, s.n, &c)) && stripped(s.at, n, c, chars)) {
 		s.at += n;
 		s.n -= n;
 	}
 	while (right && s.n) {
 		for (n = 1; n < 4 && n < s.n && (s.at[s.n - n] & 0xc0) == 0x80;)
 			n++;
-		if (jt_next(s.at + s.n - n, n, &c) != n) /* invalid: a byte alone */
-			jt_next(s.at + s.n - (n = 1), 1, &c);
+		if (text_point(s.at + s.n - n, n, &c) != n) /* invalid: a byte alone */
+			text_point(s.at + s.n - (n = 1), 1, &c);
 		if (!stripped(s.at + s.n - n, n, c, chars))
 			break;
 		s.n -= n;
@@ -159,7 +147,7 @@ static void put_repr_str(struct jinja *j, struct jstr s)
 
 	jinja_put(j, &quote, 1);
 	for (size_t i = 0, n; i < s.n; i += n) {
-		n = jt_next(s.at + i, s.n - i, &c);
+		n = text_point(s.at + i, s.n - i, &c);
 		put_repr_char(j, c, s.at + i, n, quote);
 	}
 	jinja_put(j, &quote, 1);
@@ -191,7 +179,7 @@ static void put_json_str(struct jinja *j, const struct style *w, struct jstr s)
 
 	jinja_puts(j, "\"");
 	for (size_t i = 0, n; i < s.n; i += n) {
-		n = jt_next(s.at + i, s.n - i, &c);
+		n = text_point(s.at + i, s.n - i, &c);
 		const char *special = c > 0 && c < 0x80 ? strchr(from, c) : NULL;
 
 		if (special) {
