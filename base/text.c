@@ -69,6 +69,36 @@ size_t text_fit(const char *text, size_t n)
 	return n;
 }
 
+int text_utf8(int before, unsigned char b)
+{
+	/* missing: 1 to 3 bytes; 4 to 7: the second byte after 0xe0, 0xed, 0xf0, 0xf4 has less room */
+	static const unsigned char from[8] = { 0, 0x80, 0x80, 0x80, 0xa0, 0x80, 0x90, 0x80 },
+							   to[8] = { 0, 0xbf, 0xbf, 0xbf, 0xbf, 0x9f, 0xbf, 0x8f },
+							   after[8] = { 0, 0, 1, 2, 1, 1, 2, 2 };
+
+	if (before < 0)
+		return -1;
+	if (before)
+		return b >= from[before] && b <= to[before] ? after[before] : -1;
+	if (b < 0x80)
+		return 0;
+	if (b < 0xc2 || b > 0xf4)
+		return -1;
+	if (b < 0xe0)
+		return 1;
+	if (b < 0xf0)
+		return b == 0xe0 ? 4 : b == 0xed ? 5 : 2;
+	return b == 0xf0 ? 6 : b == 0xf4 ? 7 : 3;
+}
+
+int text_hex(char c)
+{
+	return c >= '0' && c <= '9'   ? c - '0'
+		   : c >= 'a' && c <= 'f' ? c - 'a' + 10
+		   : c >= 'A' && c <= 'F' ? c - 'A' + 10
+								  : -1;
+}
+
 static struct look text_look(const char *text, size_t size)
 {
 	int32_t c;

@@ -42,6 +42,12 @@ size_t text_point(const char *text, size_t size, int32_t *c);
 /* The most bytes up to n, of which text has more or that are its end, that part no character. */
 size_t text_fit(const char *text, size_t n);
 
+/* A byte of UTF-8 after others: 0: at a character's beginning; else what is missing of it. -1: it
+ * cannot come there. */
+int text_utf8(int before, unsigned char byte);
+/* The value of a hexadecimal digit, or -1. */
+int text_hex(char c);
+
 /* Whole characters of valid UTF-8. */
 bool text_is_utf8(const char *text, size_t size);
 

@@ -65,6 +65,8 @@ void dialect_event(struct job *j, const char *name, struct json *o);
 /* A message of these, the last one if it is an assistant's that may go on. */
 cJSON *dialect_message(cJSON *messages, const char *role);
 cJSON *dialect_assistant(cJSON *messages);
+/* Adds a copy of a value, if there is one. */
+void dialect_copy(cJSON *to, const char *name, const cJSON *v);
 /* A tool of the chat's: its function, to be filled. */
 cJSON *dialect_tool(cJSON *tools);
 /* Appends to a member's text; text may be NULL. */

@@ -19,12 +19,9 @@ static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
 		if (type && !foreign_is(type, "custom"))
 			return err_set(e, ERR_USAGE, "tools: only those of type custom are served here"), false;
 		to = dialect_tool(all);
-		cJSON_AddItemToObject(to, "name", cJSON_Duplicate(foreign_member(tool, "name"), true));
-		if (foreign_member(tool, "description"))
-			cJSON_AddItemToObject(
-				to, "description", cJSON_Duplicate(foreign_member(tool, "description"), true));
-		cJSON_AddItemToObject(
-			to, "parameters", cJSON_Duplicate(foreign_member(tool, "input_schema"), true));
+		dialect_copy(to, "name", foreign_member(tool, "name"));
+		dialect_copy(to, "description", foreign_member(tool, "description"));
+		dialect_copy(to, "parameters", foreign_member(tool, "input_schema"));
 	}
 	return true;
 }
@@ -42,11 +39,11 @@ static bool read_choice(cJSON *chat, const cJSON *v, struct err *e)
 	if (foreign_is(type, "tool")) {
 		to = cJSON_AddObjectToObject(chat, "tool_choice");
 		cJSON_AddStringToObject(to, "type", "function");
-		cJSON_AddItemToObject(
-			cJSON_AddObjectToObject(to, "function"), "name", cJSON_Duplicate(name, true));
+		dialect_copy(cJSON_AddObjectToObject(to, "function"), "name", name);
+	} else if (foreign_is(type, "any")) {
+		cJSON_AddStringToObject(chat, "tool_choice", "required");
 	} else {
-		cJSON_AddItemToObject(chat, "tool_choice",
-			foreign_is(type, "any") ? cJSON_CreateString("required") : cJSON_Duplicate(type, true));
+		dialect_copy(chat, "tool_choice", type);
 	}
 	return true;
 }
@@ -84,12 +81,9 @@ static void add_result(cJSON *messages, const cJSON *block)
 {
 	cJSON *m = dialect_message(messages, "tool");
 
-	cJSON_AddItemToObject(
-		m, "tool_call_id", cJSON_Duplicate(foreign_member(block, "tool_use_id"), true));
-	if (foreign_member(block, "content"))
-		cJSON_AddItemToObject(
-			m, "content", cJSON_Duplicate(foreign_member(block, "content"), true));
-	else
+	dialect_copy(m, "tool_call_id", foreign_member(block, "tool_use_id"));
+	dialect_copy(m, "content", foreign_member(block, "content"));
+	if (!foreign_member(m, "content"))
 		cJSON_AddStringToObject(m, "content", "");
 }
 
@@ -130,8 +124,7 @@ static void read_messages(cJSON *chat, const cJSON *o, struct err *e)
 	cJSON_DeleteItemFromObjectCaseSensitive(chat, "messages");
 	cJSON_AddItemToObject(chat, "messages", messages);
 	if (system && !cJSON_IsNull(system))
-		cJSON_AddItemToObject(
-			dialect_message(messages, "system"), "content", cJSON_Duplicate(system, true));
+		dialect_copy(dialect_message(messages, "system"), "content", system);
 	cJSON_ArrayForEach(m, foreign_member(o, "messages"))
 	{
 		const char *role = foreign_text(m, "role");

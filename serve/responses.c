@@ -22,7 +22,7 @@ static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
 		cJSON_ArrayForEach(one, tool)
 		{
 			if (strcmp(one->string, "type") != 0)
-				cJSON_AddItemToObject(to, one->string, cJSON_Duplicate(one, true));
+				dialect_copy(to, one->string, one);
 		}
 	}
 	return true;
@@ -124,8 +124,7 @@ static void add_output(cJSON *messages, const cJSON *item)
 {
 	cJSON *m = dialect_message(messages, "tool");
 
-	cJSON_AddItemToObject(
-		m, "tool_call_id", cJSON_Duplicate(foreign_member(item, "call_id"), true));
+	dialect_copy(m, "tool_call_id", foreign_member(item, "call_id"));
 	cJSON_AddItemToObject(m, "content", content_of(foreign_member(item, "output")));
 }
 
@@ -154,11 +153,9 @@ static void read_input(cJSON *chat, const cJSON *o, struct err *e)
 				*first = foreign_member(o, "instructions");
 
 	if (cJSON_IsString(first))
-		cJSON_AddItemToObject(
-			dialect_message(messages, "system"), "content", cJSON_Duplicate(first, true));
+		dialect_copy(dialect_message(messages, "system"), "content", first);
 	if (cJSON_IsString(input))
-		cJSON_AddItemToObject(
-			dialect_message(messages, "user"), "content", cJSON_Duplicate(input, true));
+		dialect_copy(dialect_message(messages, "user"), "content", input);
 	else if (!cJSON_IsArray(input) || !input->child)
 		err_set(e, ERR_USAGE, "input: a text or a list of items is needed");
 	else

@@ -255,7 +255,6 @@ struct job {
 	/* as the choices' text, of a stream: */
 	bool chunked;     /* its client speaks HTTP/1.1 */
 	char *out, *lead; /* lead: what each piece begins with */
-	size_t n_lead;
 	size_t n_out, cap_out, at_out;
 	bool greeted, done;
 	int64_t n_events;
@@ -375,7 +374,8 @@ void reply_grow(struct choice *c, bool last);
 reply_fn reply_whole, reply_score;
 reply_fn reply_infill;     /* infill.c */
 reply_fn reply_embeddings; /* embed.c */
-int stream_append(struct job *j, const char *text, size_t size);
+/* Appends words, up to NULL, to job.out. */
+int stream_words(struct job *j, const char *word, ...) __attribute__((sentinel));
 /* Appends to job.out what can be told by now. */
 int stream_grow(struct job *j, bool last);
 /* The engine's thread, of a suspended connection, without the lock: makes and sends what can be

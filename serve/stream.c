@@ -7,6 +7,7 @@
 #include "serve/dialect.h"
 
 #include <linux/sockios.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,18 +21,24 @@
  * them as a whole, or nothing. */
 enum { SEGMENT = 1200 };
 
-int stream_append(struct job *job, const char *text, size_t size)
+int stream_words(struct job *job, const char *word, ...)
 {
-	if (!ARRAY_ROOM(job->out, job->cap_out, job->n_out + size))
-		return -1;
-	memcpy(job->out + job->n_out, text, size);
-	job->n_out += size;
-	return 0;
-}
+	va_list args;
+	int rc = 0;
 
-static int append_word(struct job *job, const char *word)
-{
-	return stream_append(job, word, strlen(word));
+	va_start(args, word);
+	for (; word && !rc; word = va_arg(args, const char *)) {
+		const size_t size = strlen(word);
+
+		if (!ARRAY_ROOM(job->out, job->cap_out, job->n_out + size)) {
+			rc = -1;
+		} else {
+			memcpy(job->out + job->n_out, word, size);
+			job->n_out += size;
+		}
+	}
+	va_end(args);
+	return rc;
 }
 
 static const char *object_name(const struct job *job)
@@ -43,13 +50,14 @@ static const char *object_name(const struct job *job)
 static int make_lead(struct job *job)
 {
 	struct json j = { 0 };
+	size_t size;
 
 	reply_head(&j, job, object_name(job));
 	json_array(&j, "choices");
-	job->lead = json_take(&j, &job->n_lead);
+	job->lead = json_take(&j, &size);
 	if (!job->lead)
 		return -1;
-	job->n_lead -= 2; /* "]}", which follow the choice */
+	job->lead[size - 2] = '\0'; /* "]}", which follow the choice */
 	return 0;
 }
 
@@ -58,10 +66,8 @@ static int send_choice(struct job *job, struct json *choice)
 {
 	size_t size;
 	char *text = json_take(choice, &size);
-	const bool failed = !text || append_word(job, "data: ") ||
-						stream_append(job, job->lead, job->n_lead) ||
-						stream_append(job, text, size) ||
-						append_word(job, job->query.usage ? "],\"usage\":null}\n\n" : "]}\n\n");
+	const bool failed = !text || stream_words(job, "data: ", job->lead, text,
+									 job->query.usage ? "],\"usage\":null}\n\n" : "]}\n\n", NULL);
 
 	free(text);
 	return failed ? -1 : 0;
@@ -190,8 +196,7 @@ static int send_usage(struct job *job)
 	json_put(&j, "'choices': []");
 	reply_usage(&j, job);
 	text = json_take(&j, &size);
-	failed = !text || append_word(job, "data: ") || stream_append(job, text, size) ||
-			 append_word(job, "\n\n");
+	failed = !text || stream_words(job, "data: ", text, "\n\n", NULL);
 	free(text);
 	return failed ? -1 : 0;
 }
@@ -210,7 +215,7 @@ int stream_grow(struct job *job, bool last)
 	job->done = true;
 	if (job->query.usage && send_usage(job))
 		return -1;
-	return append_word(job, "data: [DONE]\n\n");
+	return stream_words(job, "data: [DONE]\n\n", NULL);
 }
 
 /* As one chunk of HTTP/1.1. False: nothing was sent. */

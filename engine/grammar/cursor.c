@@ -37,20 +37,12 @@ uint32_t cursor_point(struct cursor *c)
 	return (uint32_t)point;
 }
 
-int hex_digit(uint32_t b)
-{
-	return b >= '0' && b <= '9'   ? (int)b - '0'
-		   : b >= 'a' && b <= 'f' ? (int)b - 'a' + 10
-		   : b >= 'A' && b <= 'F' ? (int)b - 'A' + 10
-								  : -1;
-}
-
 uint32_t cursor_hex(struct cursor *c, int n)
 {
 	uint32_t value = 0;
 
 	for (int i = 0; i < n; i++, c->at++) {
-		const int digit = hex_digit(cursor_byte(c));
+		const int digit = c->at < c->end ? text_hex(*c->at) : -1;
 
 		if (digit < 0) {
 			cursor_fail(c, "hexadecimal digits are needed");

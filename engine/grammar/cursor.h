@@ -36,8 +36,6 @@ static inline bool cursor_take(struct cursor *c, char byte)
 /* cursor.c. The next code point; CURSOR_END at the end, and, with the error, where there is no
  * valid UTF-8. */
 uint32_t cursor_point(struct cursor *c);
-/* The value of a hexadecimal digit, or -1. */
-int hex_digit(uint32_t byte);
 /* n hexadecimal digits as a number; CURSOR_END with the error: they are not there. */
 uint32_t cursor_hex(struct cursor *c, int n);
 /* Digits, at most a million and one; -1: there are none. */

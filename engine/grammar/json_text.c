@@ -78,7 +78,7 @@ static int32_t of_regex(struct grammar *g, const char *regex)
 #define HEX "[0-9a-fA-F]"
 /* Above U+FFFF there are two escapes, and no half of such a pair alone. */
 #define ESCAPE                                                                                     \
-	"\\\\([\"\\\\/bfnrt]|u([0-9a-ce-fA-CE-F]" HEX "{3}|[dD][0-7]" HEX "{2}|[dD][89abAB]" HEX                   \
+	"\\\\([\"\\\\/bfnrt]|u([0-9a-ce-fA-CE-F]" HEX "{3}|[dD][0-7]" HEX "{2}|[dD][89abAB]" HEX       \
 	"{2}\\\\u[dD][c-fC-F]" HEX "{2}))"
 
 void json_exprs(struct schema *s)
@@ -135,8 +135,7 @@ static int32_t other_keys(struct schema *s, const struct word *w, int32_t n, siz
 
 		points_add(&begins, (uint32_t)point, (uint32_t)point);
 		points_add(&one, (uint32_t)point, (uint32_t)point);
-		for (end = i + 1; end < n && !strncmp(w[end].text + at, w[i].text + at, size);
-			 end++)
+		for (end = i + 1; end < n && !strncmp(w[end].text + at, w[i].text + at, size); end++)
 			;
 		if (!schema_works(s, n))
 			break;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/text.h"
 
 enum { WORTH_ASKING = 64 }; /* tokens below a node, from which it pays to ask whether all pass */
 
@@ -62,7 +63,7 @@ static void by_kind(struct automaton *a, int32_t state, int32_t to[SPELL_KINDS])
 }
 
 /* Whether every character beyond ASCII leads from one state to the other; `missing` of it, as
- * spell_utf8() says. All bytes that may come next are tried, and where they meet again once. */
+ * text_utf8() says. All bytes that may come next are tried, and where they meet again once. */
 static bool wide_leads(
 	struct automaton *a, int32_t state, int32_t to, int missing, struct wide_known *known)
 {
@@ -71,7 +72,7 @@ static bool wide_leads(
 	if (missing && known->from[missing] == state)
 		return true;
 	for (int b = 0x80; b < 256; b++) {
-		const int left = spell_utf8(missing, (unsigned char)b);
+		const int left = text_utf8(missing, (unsigned char)b);
 		int32_t next;
 
 		if (left < 0)

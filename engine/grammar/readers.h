@@ -7,8 +7,8 @@
 
 #include "engine/grammar/expr.h"
 
-/* How code points, which it takes, are written in the answer: in UTF-8 (expr_of_points), or inside a
- * JSON string. */
+/* How code points, which it takes, are written in the answer: in UTF-8 (expr_of_points), or inside
+ * a JSON string. */
 typedef int32_t points_writer(struct grammar *g, struct points *p);
 
 /* A text's root is the first rule that its reader makes. */

@@ -87,7 +87,7 @@ static void add_escape(struct points *p, int letter, bool inverted)
 	struct points own = { 0 };
 
 	(not == inverted ? add_narrow : add_wide)(&own, letter | 0x20);
-	if (not)
+	if (not )
 		points_invert(&own);
 	points_add_all(p, &own);
 	points_free(&own);

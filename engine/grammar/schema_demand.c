@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "engine/grammar/cursor.h"
+#include "base/text.h"
 #include "engine/grammar/schema_impl.h"
 
 void demand_free(struct demand *d)
@@ -38,9 +38,8 @@ static const char *next_name(const char *at, char *name, size_t cap)
 	for (; *at && *at != '/' && n + 1 < cap; at++) {
 		char c = *at;
 
-		if (c == '%' && hex_digit((unsigned char)at[1]) >= 0 &&
-			hex_digit((unsigned char)at[2]) >= 0) {
-			c = (char)(hex_digit((unsigned char)at[1]) * 16 + hex_digit((unsigned char)at[2]));
+		if (c == '%' && text_hex(at[1]) >= 0 && text_hex(at[2]) >= 0) {
+			c = (char)(text_hex(at[1]) * 16 + text_hex(at[2]));
 			at += 2;
 		}
 		if (n && name[n - 1] == '~' && (c == '0' || c == '1'))

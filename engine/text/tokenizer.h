@@ -83,7 +83,7 @@ int32_t tokenizer_fim(const struct tokenizer *t, enum tokenizer_fim which); /* -
  * character as U+FFFD). */
 struct utf8_stream {
 	unsigned char held[4];
-	int n_held;
+	int n_held, missing; /* missing: text_utf8() of what is held */
 };
 size_t utf8_stream_feed(
 	struct utf8_stream *s, const void *bytes, size_t size, char *out, size_t cap);

@@ -191,14 +191,6 @@ static int read_settings(struct tokenizer *t, const struct gguf *g, struct err *
 	return bad.code ? err_set(e, bad.code, "%s", bad.text) : 0;
 }
 
-static int hex_digit(char c)
-{
-	static const char digits[] = "0123456789abcdef";
-	const char *at = c ? strchr(digits, c >= 'A' && c <= 'F' ? c + 32 : c) : NULL;
-
-	return at ? (int)(at - digits) : -1;
-}
-
 /* A byte token of another form keeps its text. */
 int64_t tokenizer_spell_marked(
 	const struct tokenizer *t, int32_t id, struct gguf_text text, char *out)
@@ -206,8 +198,8 @@ int64_t tokenizer_spell_marked(
 	if (t->kind[id] == TOKEN_CONTROL || t->kind[id] == TOKEN_UNKNOWN)
 		return -1;
 	if (t->kind[id] == TOKEN_BYTE) {
-		int high = text.size == 6 ? hex_digit(text.data[3]) : -1;
-		int low = text.size == 6 ? hex_digit(text.data[4]) : -1;
+		int high = text.size == 6 ? text_hex(text.data[3]) : -1;
+		int low = text.size == 6 ? text_hex(text.data[4]) : -1;
 
 		if (high < 0 || low < 0 || memcmp(text.data, "<0x", 3) || text.data[5] != '>')
 			return -1;

@@ -101,12 +101,11 @@ static uint32_t read_code(struct lexer *l, const char **at, const char *end, int
 	uint32_t c = 0;
 
 	for (; digits; digits--, (*at)++) {
-		const char *hex = *at < end && **at ? strchr("0123456789abcdefABCDEF", **at) : NULL;
-		int digit = hex ? (int)(hex - "0123456789abcdefABCDEF") : 0;
+		const int digit = *at < end ? text_hex(**at) : -1;
 
-		if (!hex)
+		if (digit < 0)
 			jinja_fail(l->j, "a string has an escape without its digits");
-		c = c * 16 + (uint32_t)(digit > 15 ? digit - 6 : digit);
+		c = c * 16 + (uint32_t)digit;
 	}
 	if (c > 0x10ffff)
 		jinja_fail(l->j, "a string has an escape beyond Unicode");

@@ -288,8 +288,8 @@ static struct jval filter_map(struct jinja *j, const struct jcall *c)
 
 enum { REJECT = 1, BY_ATTRIBUTE = 2 };
 
-/* The values that pass a test, or those that do not; BY_ATTRIBUTE: a test of an attribute, the first
- * argument. */
+/* The values that pass a test, or those that do not; BY_ATTRIBUTE: a test of an attribute, the
+ * first argument. */
 static struct jval filter_choose(struct jinja *j, const struct jcall *c)
 {
 	const bool wanted = !(c->how & REJECT), by_attribute = c->how & BY_ATTRIBUTE;

@@ -335,8 +335,8 @@ void jt_put_escaped(struct jinja *j, struct jstr s); /* for HTML */
 struct jval jt_str(struct jinja *j, struct jval v);
 struct jval filter_tojson(struct jinja *j, const struct jcall *c);
 
-/* jinja_strings.c: how: 'l': small letters, 'u': capitals, 'c', 't': a capital first, in the text or
- * in each word. */
+/* jinja_strings.c: how: 'l': small letters, 'u': capitals, 'c', 't': a capital first, in the text
+ * or in each word. */
 struct jval jt_case(struct jinja *j, struct jstr s, int how);
 
 /* jinja_lex.c, jinja_parse.c, jinja_statement.c */
