@@ -252,6 +252,14 @@ static void put_positions(struct out *o)
 				label(o, e), i, o->m[e]->accepted_at[i]);
 }
 
+/* Of the server as a whole. */
+static void put_server(
+	struct out *o, const char *type, const char *name, const char *help, int64_t value)
+{
+	put_head(o, type, name, help);
+	put_number(o, name, o->model, value);
+}
+
 /* What vLLM has not. */
 static void put_own(struct out *o, const struct metrics_http *h)
 {
@@ -261,17 +269,14 @@ static void put_own(struct out *o, const struct metrics_http *h)
 		"Of the tokens found in the prefix cache, those that pins kept.", AT(pinned_tokens));
 	put(o, "counter", "prefix_pins_refused_total", "Pins refused for want of room.",
 		AT(pins_refused));
-	put_head(
-		o, "counter", "requests_refused_total", "Requests refused because the queue was full.");
-	put_number(o, "requests_refused_total", o->model, h->refused);
-	put_head(o, "gauge", "requests_held",
-		"Requests that wait for the model to be opened, or for others' bodies to be read.");
-	put_number(o, "requests_held", o->model, h->held);
-	put_head(o, "counter", "http_errors_total", "Replies with a status of 400 or more.");
-	put_number(o, "http_errors_total", o->model, h->errors);
-	put_head(o, "counter", "connections_closed_total",
-		"Connections closed because a request did not come in time, or to take others.");
-	put_number(o, "connections_closed_total", o->model, h->closed);
+	put_server(o, "counter", "requests_refused_total",
+		"Requests refused because the queue was full.", h->refused);
+	put_server(o, "gauge", "requests_held",
+		"Requests that wait for the model to be opened, or for others' bodies to be read.", h->held);
+	put_server(
+		o, "counter", "http_errors_total", "Replies with a status of 400 or more.", h->errors);
+	put_server(o, "counter", "connections_closed_total",
+		"Connections closed because a request did not come in time, or to take others.", h->closed);
 }
 
 static void put_finished(struct out *o)

@@ -106,27 +106,19 @@ static void count_tokens(struct job *job, struct json *j)
 static char *join(struct job *job, const struct query_prompt *p, size_t *size)
 {
 	const struct tokenizer *t = job->s->tokenizer;
+	size_t all = 0;
 	char *text;
 
-	*size = 0;
 	for (size_t i = 0; i < p->n; i++)
-		*size += tokenizer_bytes(t, p->ids[i]).size;
-	if (*size > (size_t)job->s->o.body_kib << 10) {
-		err_set(
-			&job->error, ERR_USAGE, "tokens: their text is longer than a body may be: see --body");
+		all += tokenizer_bytes(t, p->ids[i]).size;
+	if (all > (size_t)job->s->o.body_kib << 10) {
+		err_set(&job->error, ERR_USAGE,
+			"tokens: their text is longer than a body may be: see --body");
 		return NULL;
 	}
-	text = malloc(*size + 1);
+	text = tokenizer_text(t, p->ids, p->n, true, size);
 	if (!text)
 		err_set(&job->error, ERR_MEMORY, "out of memory for the text");
-	*size = 0;
-	for (size_t i = 0; text && i < p->n; i++) {
-		const struct gguf_text b = tokenizer_bytes(t, p->ids[i]);
-
-		if (b.size)
-			memcpy(text + *size, b.data, b.size);
-		*size += b.size;
-	}
 	return text;
 }
 

@@ -118,14 +118,10 @@ static void cut_work(struct drafter *d, struct cutter *c)
 static int take_memory(struct drafter *d, struct err *e)
 {
 	size_t slots = (size_t)d->net.env.slots;
-	struct cutter c = { 0 };
 
-	cut_work(d, &c);
-	d->work = k_alloc(d->net.env.kernels, c.used, K_WORK, "an EAGLE drafter", e);
+	d->work = net_take(&d->net, cut_work, d, K_WORK, "an EAGLE drafter", e);
 	if (!d->work)
 		return -1;
-	c = (struct cutter){ .base = d->work };
-	cut_work(d, &c);
 	d->logits = calloc(slots, (size_t)d->net.head.n * sizeof *d->logits);
 	d->stats = calloc(slots, sizeof *d->stats);
 	d->root_n = calloc(slots, sizeof *d->root_n);
@@ -183,8 +179,7 @@ static void eagle_load(void *arg, const struct gguf *g, struct model_loader *l)
 		model_join_memory(m, l->e);
 }
 
-static int eagle_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
-	struct grow_pass *out, struct err *e);
+static grow_pass_fn eagle_pass;
 
 /* From the next step on the target keeps what it reads of the lower layers. */
 static int hold_streams(struct drafter *d, struct err *e)

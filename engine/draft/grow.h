@@ -65,13 +65,16 @@ struct gain {
 	int32_t n_passes;     /* since gain_begin() */
 };
 
+struct grow;
+/* Computes rows; each row's parent was computed in the pass before, or is the newest token. */
+typedef int grow_pass_fn(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+	struct grow_pass *out, struct err *e);
+
 struct grow {
 	int32_t depth, nodes, width, fan;
 	struct gain gain;
 	struct guesser *guesser;
-	/* Computes rows; each row's parent was computed in the pass before, or is the newest token. */
-	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
-		struct grow_pass *out, struct err *e);
+	grow_pass_fn *pass;
 	void *arg;
 	int32_t vocab;           /* of the logits: a row's length */
 	const atomic_bool *stop; /* as of struct draft_env */

@@ -84,25 +84,13 @@ static void cut_shared(struct drafter *d, struct cutter *c)
 		d->logits = program_cut(c, rows * (size_t)d->net.head.n, sizeof *d->logits);
 }
 
-static void *take(struct drafter *d, void (*cut_all)(struct drafter *, struct cutter *),
-	enum k_memory where, struct err *e)
-{
-	struct cutter c = { 0 };
-
-	cut_all(d, &c);
-	c.base = k_alloc(d->net.env.kernels, c.used, where, "Medusa heads; try fewer --slots", e);
-	c.used = 0;
-	if (c.base)
-		cut_all(d, &c);
-	return c.base;
-}
-
 static int take_memory(struct drafter *d, struct err *e)
 {
+	static const char what[] = "Medusa heads; try fewer --slots";
 	size_t slots = (size_t)d->net.env.slots;
 
-	d->work = take(d, cut_work, K_WORK, e);
-	d->shared = d->work ? take(d, cut_shared, K_SHARED, e) : NULL;
+	d->work = net_take(&d->net, cut_work, d, K_WORK, what, e);
+	d->shared = d->work ? net_take(&d->net, cut_shared, d, K_SHARED, what, e) : NULL;
 	if (!d->shared)
 		return -1;
 	d->seat = calloc(slots, sizeof *d->seat);

@@ -123,8 +123,7 @@ static int open_network(
 	return pruned ? open_pruned(d, env, path, e) : failed;
 }
 
-static int draft_model_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
-	struct grow_pass *out, struct err *e);
+static grow_pass_fn draft_model_pass;
 
 static int open_parts(
 	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)

@@ -54,11 +54,6 @@ static int beam_open(struct search *s, const char *args, struct err *e)
 	return 0;
 }
 
-static void beam_close(struct search *s)
-{
-	free(s->state);
-}
-
 static void emit_node(struct search *s, const struct search_member *m, int32_t parent)
 {
 	struct event ev;
@@ -203,7 +198,6 @@ const struct search_ops search_beam = {
 	.about = { "beam", "width[,alpha]",
 		"the most probable continuations side by side; length penalty alpha (1)" },
 	.open = beam_open,
-	.close = beam_close,
 	.begin = beam_begin,
 	.chooses = true,
 	.score = score_of,

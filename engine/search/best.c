@@ -36,15 +36,9 @@ static int best_begin(struct search *s, struct err *e)
 	return 0;
 }
 
-static void best_close(struct search *s)
-{
-	(void)s;
-}
-
 const struct search_ops search_best = {
 	.about = { "best", "n",
 		"n samples, of which the one with the best mean log-probability is the answer" },
 	.open = best_open,
-	.close = best_close,
 	.begin = best_begin,
 };

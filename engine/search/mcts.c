@@ -83,11 +83,8 @@ static int mcts_open(struct search *s, const char *args, struct err *e)
 
 static void mcts_close(struct search *s)
 {
-	struct mcts *t = mcts_of(s);
-
-	free(t->result);
-	free(t->node);
-	free(t);
+	free(mcts_of(s)->result);
+	free(mcts_of(s)->node);
 }
 
 static void emit_node(

@@ -119,8 +119,9 @@ static void drop_all(struct search *s)
 
 static void free_search(struct search *s)
 {
-	if (s->state)
+	if (s->state && s->ops->close)
 		s->ops->close(s);
+	free(s->state);
 	search_forget_waiting(s);
 	for (int32_t i = 0; i < s->n_answers; i++) {
 		free(s->answer[i].ids);

@@ -74,7 +74,8 @@ struct search {
 
 struct search_ops {
 	struct search_method about;
-	/* args: what follows "name:", or NULL. Sets s->width and s->state. */
+	/* args: what follows "name:", or NULL. Sets s->width and s->state, which is freed with the
+	 * search; close() frees what that points to, if it points to anything. */
 	int (*open)(struct search *s, const char *args, struct err *e);
 	void (*close)(struct search *s);
 	/* Starts its first members. */

@@ -285,28 +285,6 @@ static void on_drawn(
 	m->logp += logp;
 }
 
-/* The text of the answer, for a command. */
-static char *text_of(const struct search *s, const struct search_answer *a, size_t *size)
-{
-	const struct tokenizer *t = s->engine->tokenizer;
-	size_t cap = 1, n = 0;
-	char *text;
-
-	for (int32_t i = 0; i < a->n; i++)
-		cap += tokenizer_bytes(t, a->ids[i]).size;
-	text = malloc(cap);
-	for (int32_t i = 0; text && i < a->n; i++) {
-		struct gguf_text b = tokenizer_bytes(t, a->ids[i]);
-
-		if (tokenizer_is_special(t, a->ids[i]))
-			continue;
-		memcpy(text + n, b.data, b.size);
-		n += b.size;
-	}
-	*size = n;
-	return text;
-}
-
 /* Sorted, the best first; of equals the one found first. */
 static int insert_answer(struct search *s, const struct search_answer *a, struct err *e)
 {
@@ -395,7 +373,7 @@ static int keep(
 	bool room = ARRAY_ROOM(s->waiting, s->cap_waiting, s->n_waiting + 1);
 
 	if (s->options.score)
-		w.text = text_of(s, a, &w.size);
+		w.text = tokenizer_text(s->engine->tokenizer, a->ids, (size_t)a->n, false, &w.size);
 	if (!room || (s->options.score && !w.text)) {
 		free_waiting(&w);
 		return err_set(e, ERR_MEMORY, "no memory for another answer");

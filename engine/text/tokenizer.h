@@ -62,6 +62,10 @@ struct gguf_text tokenizer_bytes(const struct tokenizer *t, int32_t id);
 /* The same for the first token of an answer: without the one space that a SentencePiece file puts
  * before the first word of a text and that is not part of it. */
 struct gguf_text tokenizer_first_bytes(const struct tokenizer *t, int32_t id);
+/* Bytes of several, one after the other, malloc'd; NULL: no memory. specials: control tokens by
+ * their names, else they are left out. */
+char *tokenizer_text(
+	const struct tokenizer *t, const int32_t *ids, size_t n, bool specials, size_t *size);
 /* control token by name, or -1 */
 int32_t tokenizer_id_of(const struct tokenizer *t, const char *name);
 

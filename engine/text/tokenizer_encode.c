@@ -1,5 +1,6 @@
 /* Encoding, the part that all kinds of vocabulary share: it finds special tokens, and passes the
  * text between them to the kind's own encoder. See tokenizer.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,4 +113,22 @@ int tokenizer_encode_prompt(const struct tokenizer *t, const char *text, size_t 
 	if (add)
 		(*ids)[(*n)++] = t->bos;
 	return tokenizer_encode(t, text, size, true, ids, n, cap, e);
+}
+
+char *tokenizer_text(
+	const struct tokenizer *t, const int32_t *ids, size_t n, bool specials, size_t *size)
+{
+	char *text = NULL;
+	FILE *f = open_memstream(&text, size);
+
+	for (size_t i = 0; f && i < n; i++) {
+		const struct gguf_text b = tokenizer_bytes(t, ids[i]);
+
+		if (specials || !tokenizer_is_special(t, ids[i]))
+			fwrite(b.data, 1, b.size, f);
+	}
+	if (f && !fclose(f))
+		return text;
+	free(text);
+	return NULL;
 }

@@ -12,11 +12,6 @@ static int shortest_open(struct search *s, const char *args, struct err *e)
 	return 0;
 }
 
-static void shortest_close(struct search *s)
-{
-	(void)s;
-}
-
 static int shortest_begin(struct search *s, struct err *e)
 {
 	for (int32_t i = 0; i < s->width; i++)
@@ -35,7 +30,6 @@ static double shortest_score(const struct search *s, double logp, int32_t n)
 const struct search_ops search_shortest = {
 	.about = { "shortest", "n", "n samples, of which the shortest is the answer" },
 	.open = shortest_open,
-	.close = shortest_close,
 	.begin = shortest_begin,
 	.score = shortest_score,
 };
