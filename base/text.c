@@ -438,3 +438,18 @@ bool text_ends(const char *text, const char *end)
 
 	return n >= m && !strcmp(text + n - m, end);
 }
+
+int text_word(const char *list, char separator, const char *word, size_t size)
+{
+	const char end[] = { separator, '\0' };
+
+	for (int i = 0;; i++) {
+		const size_t n = strcspn(list, end);
+
+		if (n == size && !memcmp(list, word, n))
+			return i;
+		if (!list[n])
+			return -1;
+		list += n + 1;
+	}
+}

@@ -75,6 +75,8 @@ char *text_shell(const char *text);
  * there is a space; *next: where the line after begins (past a space or a newline; 0 only at the
  * end of text). */
 size_t text_line(const char *text, int w, bool ascii, size_t *next);
+/* Which word of a list with such a separator it is, from 0; -1: none. */
+int text_word(const char *list, char separator, const char *word, size_t size);
 /* Whether it ends so. */
 bool text_ends(const char *text, const char *end);
 

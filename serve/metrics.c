@@ -272,7 +272,8 @@ static void put_own(struct out *o, const struct metrics_http *h)
 	put_server(o, "counter", "requests_refused_total",
 		"Requests refused because the queue was full.", h->refused);
 	put_server(o, "gauge", "requests_held",
-		"Requests that wait for the model to be opened, or for others' bodies to be read.", h->held);
+		"Requests that wait for the model to be opened, or for others' bodies to be read.",
+		h->held);
 	put_server(
 		o, "counter", "http_errors_total", "Replies with a status of 400 or more.", h->errors);
 	put_server(o, "counter", "connections_closed_total",

@@ -112,8 +112,8 @@ static char *join(struct job *job, const struct query_prompt *p, size_t *size)
 	for (size_t i = 0; i < p->n; i++)
 		all += tokenizer_bytes(t, p->ids[i]).size;
 	if (all > (size_t)job->s->o.body_kib << 10) {
-		err_set(&job->error, ERR_USAGE,
-			"tokens: their text is longer than a body may be: see --body");
+		err_set(
+			&job->error, ERR_USAGE, "tokens: their text is longer than a body may be: see --body");
 		return NULL;
 	}
 	text = tokenizer_text(t, p->ids, p->n, true, size);

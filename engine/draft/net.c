@@ -65,8 +65,7 @@ int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t
 	return guesser_open(&net->guesser, &net->head, env, e);
 }
 
-int net_open_trees(
-	struct net *net, struct net_args a, grow_pass_fn *pass, void *arg, struct err *e)
+int net_open_trees(struct net *net, struct net_args a, grow_pass_fn *pass, void *arg, struct err *e)
 {
 	bool tree = a.nodes > a.depth;
 	float least = (float)a.least / 100;
@@ -100,8 +99,8 @@ int net_open_pass(struct net *net, const struct memory_store *store, struct net_
 			   : 0;
 }
 
-void *net_take(struct net *net, void (*cut)(struct drafter *d, struct cutter *c),
-	struct drafter *d, enum k_memory where, const char *what, struct err *e)
+void *net_take(struct net *net, void (*cut)(struct drafter *d, struct cutter *c), struct drafter *d,
+	enum k_memory where, const char *what, struct err *e)
 {
 	struct cutter c = { 0 };
 

@@ -66,8 +66,8 @@ int net_open_pass(struct net *net, const struct memory_store *store, struct net_
 void net_close(struct net *net);
 /* Memory of the kernels, which cut() is asked to share out, after it was asked how much; what: for
  * the error. */
-void *net_take(struct net *net, void (*cut)(struct drafter *d, struct cutter *c),
-	struct drafter *d, enum k_memory where, const char *what, struct err *e);
+void *net_take(struct net *net, void (*cut)(struct drafter *d, struct cutter *c), struct drafter *d,
+	enum k_memory where, const char *what, struct err *e);
 
 /* To run a pass: begin, sequences and rows, run. Rows of one sequence must be neighbours, in the
  * order of their positions. */

@@ -16,21 +16,6 @@ const struct jbuiltin *jinja_filter(const char *name, size_t size)
 	return f ? f : jinja_find(filters_list, name, size);
 }
 
-/* The number of a parameter's name, or -1. */
-static int parameter(const char *params, const char *name)
-{
-	size_t n = strlen(name);
-
-	for (int i = 0; *params; i++) {
-		size_t size = strcspn(params, " ");
-
-		if (size == n && !memcmp(params, name, n))
-			return i;
-		params += size + (params[size] == ' ');
-	}
-	return -1;
-}
-
 static size_t count_parameters(const char *params)
 {
 	size_t n = *params != '\0';
@@ -50,7 +35,7 @@ static void bind(
 	for (size_t i = 0; i < args->n; i++)
 		c->arg[i] = &args->at[i];
 	for (size_t i = 0; i < args->n_kw; i++) {
-		int at = parameter(f->params, args->kw[i].name);
+		int at = text_word(f->params, ' ', args->kw[i].name, strlen(args->kw[i].name));
 
 		if (at < 0 || c->arg[at])
 			jinja_fail(j, "%s has no argument '%s', or has it twice", f->name, args->kw[i].name);
