@@ -95,14 +95,17 @@ static const struct field {
 	{ "keep_alive", "ollama", .query_empty = true },
 	/* of stages that their own fields, below, must turn on */
 	{ "mirostat_tau mirostat_eta", "llama-server, ollama", .query_empty = true },
-	{ "dry_base dry_allowed_length dry_penalty_last_n dry_sequence_breakers xtc_threshold dynatemp_exponent",
+	{ "dry_base dry_allowed_length dry_penalty_last_n dry_sequence_breakers "
+	  "xtc_threshold dynatemp_exponent",
 		"llama-server", .query_empty = true },
 	/* what is not served */
 	{ "functions", "OpenAI", .why = ": their name is tools" },
 	{ "function_call", "OpenAI", .none = "none|auto", .why = ": its name is tool_choice" },
 	{ "modalities", "OpenAI", .none = "text" },
 	{ "audio prediction web_search_options moderation", "OpenAI", .why = "" },
-	{ "use_beam_search truncate_prompt_tokens return_token_strs mm_processor_kwargs media_io_kwargs return_tokens_as_token_ids return_token_ids repetition_detection kv_transfer_params vllm_xargs",
+	{ "use_beam_search truncate_prompt_tokens return_token_strs mm_processor_kwargs "
+	  "media_io_kwargs return_tokens_as_token_ids return_token_ids "
+	  "repetition_detection kv_transfer_params vllm_xargs",
 		"vLLM", .why = "" },
 	{ "with_pieces post_sampling_probs return_tokens return_progress timings_per_token lora",
 		"llama-server", .why = "" },

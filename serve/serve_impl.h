@@ -351,8 +351,6 @@ void replica_note(struct engine *engine, const struct choice *c);
 /* The replica of an answer, where there are several. */
 void reply_replica(struct json *j, const struct replica *r);
 
-/* ---- between two turns (turns.c) ---- */
-
 /* Suspends the connection of a job whose body takes long to read (parsing, tokens), until it is its
  * turn, or for which an engine is needed while such wait; false: it goes on. */
 bool job_defer(struct job *j);

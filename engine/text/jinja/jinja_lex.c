@@ -29,9 +29,7 @@ static struct jtoken *add_token(struct lexer *l, enum jtoken_type type)
 
 static bool looking_at(const struct lexer *l, const char *text)
 {
-	size_t n = strlen(text);
-
-	return (size_t)(l->end - l->at) >= n && !memcmp(l->at, text, n);
+	return !strncmp(l->at, text, strlen(text));
 }
 
 static void advance(struct lexer *l, size_t n)
@@ -202,12 +200,12 @@ struct jval jinja_number(struct jinja *j, const char *text, size_t size)
 
 static bool is_digit(const struct lexer *l, size_t n)
 {
-	return l->at + n < l->end && l->at[n] >= '0' && l->at[n] <= '9';
+	return l->at[n] >= '0' && l->at[n] <= '9';
 }
 
 static bool is_name(const struct lexer *l, size_t n)
 {
-	unsigned char c = l->at + n < l->end ? (unsigned char)l->at[n] : 0;
+	unsigned char c = (unsigned char)l->at[n];
 
 	return c == '_' || c >= 0x80 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
 		   (c >= '0' && c <= '9');
@@ -217,17 +215,15 @@ static bool is_name(const struct lexer *l, size_t n)
 static void lex_number(struct lexer *l)
 {
 	size_t n = 0;
-	bool based = *l->at == '0' && l->end - l->at > 1 && l->at[1] && strchr("bBoOxX", l->at[1]);
+	bool based = *l->at == '0' && l->at[1] && strchr("bBoOxX", l->at[1]);
 
-	while (based ? is_name(l, n)
-				 : is_digit(l, n) ||
-					   (n && l->at[n - 1] != '_' && l->at + n < l->end && l->at[n] == '_'))
+	while (based ? is_name(l, n) : is_digit(l, n) || (n && l->at[n - 1] != '_' && l->at[n] == '_'))
 		n++;
-	if (!based && l->at + n < l->end && l->at[n] == '.' && is_digit(l, n + 1))
+	if (!based && l->at[n] == '.' && is_digit(l, n + 1))
 		for (n++; is_digit(l, n);)
 			n++;
-	if (!based && l->at + n < l->end && (l->at[n] | 32) == 'e') {
-		size_t sign = l->at + n + 1 < l->end && (l->at[n + 1] == '+' || l->at[n + 1] == '-');
+	if (!based && (l->at[n] | 32) == 'e') {
+		size_t sign = l->at[n + 1] == '+' || l->at[n + 1] == '-';
 
 		if (is_digit(l, n + 1 + sign))
 			for (n += 1 + sign; is_digit(l, n);)
@@ -399,7 +395,9 @@ static struct jstr normalise(struct jinja *j, const char *text, size_t size)
 			copy[n++] = text[i];
 		else if (i + 1 == size || text[i + 1] != '\n')
 			copy[n++] = '\n';
-	return (struct jstr){ copy, n && copy[n - 1] == '\n' ? n - 1 : n, NULL };
+	n -= n && copy[n - 1] == '\n';
+	copy[n] = '\0'; /* behind the end, so that nobody looks further */
+	return (struct jstr){ copy, n, NULL };
 }
 
 void jinja_lex(struct jinja *j, const char *text, size_t size, bool expression)

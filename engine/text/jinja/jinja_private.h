@@ -353,7 +353,7 @@ bool parse_skip(struct jinja *j, enum jtoken_type type, const char *name);
 void parse_expect(struct jinja *j, enum jtoken_type type, const char *name);
 const char *parse_name(struct jinja *j);
 
-/* jinja_eval.c, jinja_call.c, jinja_ops.c, jinja_run.c */
+/* jinja_call.c, jinja_ops.c, jinja_run.c */
 struct jval jinja_eval(struct jinja *j, const struct jnode *n);
 struct jval jinja_attribute(struct jinja *j, struct jval v, struct jval name, bool item);
 struct jval jinja_slice(struct jinja *j, struct jval v, const struct jval *part);
