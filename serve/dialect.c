@@ -99,8 +99,9 @@ cJSON *dialect_tool(cJSON *tools)
 	return cJSON_AddObjectToObject(tool, "function");
 }
 
-void dialect_add_text(cJSON *m, const char *name, const char *text)
+void dialect_add_thought(cJSON *m, const char *text)
 {
+	static const char name[] = "reasoning_content";
 	const char *was = foreign_text(m, name);
 	char *both = NULL;
 

@@ -69,8 +69,8 @@ cJSON *dialect_assistant(cJSON *messages);
 void dialect_copy(cJSON *to, const char *name, const cJSON *v);
 /* A tool of the chat's: its function, to be filled. */
 cJSON *dialect_tool(cJSON *tools);
-/* Appends to a member's text; text may be NULL. */
-void dialect_add_text(cJSON *message, const char *name, const char *text);
+/* Appends to a message's thought; text may be NULL. */
+void dialect_add_thought(cJSON *message, const char *text);
 /* Adds a call to a message; arguments: a text of JSON, or JSON. */
 void dialect_add_call(cJSON *message, const cJSON *id, const cJSON *name, const cJSON *arguments);
 

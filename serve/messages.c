@@ -104,7 +104,7 @@ static void add_blocks(cJSON *messages, const char *role, const cJSON *content)
 			dialect_add_call(m, foreign_member(block, "id"), foreign_member(block, "name"),
 				foreign_member(block, "input"));
 		else if (m && foreign_is(type, "thinking"))
-			dialect_add_text(m, "reasoning_content", foreign_text(block, "thinking"));
+			dialect_add_thought(m, foreign_text(block, "thinking"));
 		else if (!foreign_is(type, "redacted_thinking"))
 			cJSON_AddItemToArray(parts, cJSON_Duplicate(block, true));
 	}

@@ -100,7 +100,7 @@ static void add_reasoning(cJSON *messages, const cJSON *item)
 
 	cJSON_ArrayForEach(part, foreign_member(item, "content"))
 	{
-		dialect_add_text(m, "reasoning_content", foreign_text(part, "text"));
+		dialect_add_thought(m, foreign_text(part, "text"));
 	}
 }
 

@@ -314,15 +314,11 @@ static struct shadow *auto_weighed(struct drafter *d)
 	return d->shadow;
 }
 
-static const struct draft_variant variants[] = {
-	{ "auto", "auto", true, 0.1 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_auto = {
 	DRAFTER(auto, "auto", "NAME+NAME",
 		"selects the drafter with the highest predicted speedup, by shadow mode and the measured "
 		"cost of rows"),
+	.variants = (const struct draft_variant[]){ { "auto", "auto", true, 0.1 }, { 0 } },
 	.needs_pages = true,
 	.cost_rows = DRAFT_COST_ROWS,
 	.learn = auto_learn,

@@ -340,14 +340,11 @@ static int beside_open(
 	return start(d, e);
 }
 
-static const struct draft_variant variants[] = {
-	{ "beside", "beside:$f$n,$n,0", false, 0.4 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_beside = {
 	DRAFTER(beside, "beside", "[FILE,]k[,nodes[,least]]",
 		"draft, on a thread of its own while the model verifies"),
+	.variants =
+		(const struct draft_variant[]){ { "beside", "beside:$f$n,$n,0", false, 0.4 }, { 0 } },
 	.alone = "guesses with a model beside a model, and there is no model here",
 	.computes = true,
 	.learn = beside_learn,

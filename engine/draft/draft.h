@@ -178,12 +178,11 @@ struct draft_variant {
 	double rows;         /* its passes for one guess, in rows of the model, roughly */
 };
 
-/* The members that all have: x_open() and so on, struct drafter's `width`, and the file's
- * `variants`. */
+/* The members that all have: x_open() and so on, and struct drafter's `width`. */
 #define DRAFTER(x, name_, args_, doc_)                                                             \
 	.name = (name_), .args = (args_), .doc = (doc_), .size = sizeof(struct drafter),               \
 	.open = x##_open, .close = x##_close, .propose = x##_propose,                                  \
-	.width_at = offsetof(struct drafter, width), .variants = variants
+	.width_at = offsetof(struct drafter, width)
 
 /* The table; ends with NULL. */
 extern const struct draft_ops *const draft_table[];

@@ -396,15 +396,11 @@ static void eagle_forget(struct drafter *d, int64_t request)
 	slots_end(&d->slots, request);
 }
 
-static const struct draft_variant variants[] = {
-	{ "eagle", "eagle:$n,$n,0", false, 0.1 },
-	{ "eagle tree", "eagle:$h,$n,0", false, 0.1 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_eagle = {
 	DRAFTER(eagle, "eagle", "[FILE,]k[,nodes[,least]]",
 		"one trained layer on the model's own features: a chain, or a tree of so many nodes"),
+	.variants = (const struct draft_variant[]){ { "eagle", "eagle:$n,$n,0", false, 0.1 },
+		{ "eagle tree", "eagle:$h,$n,0", false, 0.1 }, { 0 } },
 	.alone = NET_ALONE,
 	.computes = true,
 	.cost_rows = NET_COST_ROWS,

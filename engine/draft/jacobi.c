@@ -122,14 +122,10 @@ static const struct draft_window *jacobi_window(struct drafter *d, int64_t reque
 	return &d->window;
 }
 
-static const struct draft_variant variants[] = {
-	{ "jacobi", "jacobi:$n", false, 0.1 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_jacobi = {
 	DRAFTER(jacobi, "jacobi", "k",
 		"the model's own predictions of the last step, iterated until they stand"),
+	.variants = (const struct draft_variant[]){ { "jacobi", "jacobi:$n", false, 0.1 }, { 0 } },
 	.alone = "guesses by the model's own predictions: it needs the model",
 	.learn = jacobi_learn,
 	.forget = jacobi_forget,

@@ -299,14 +299,11 @@ static const struct draft_window *lookahead_window(struct drafter *d, int64_t re
 	return &d->window;
 }
 
-static const struct draft_variant variants[] = {
-	{ "lookahead", "lookahead:4,3,4", true, 0.1 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_lookahead = {
 	DRAFTER(lookahead, "lookahead", "W,N,G",
 		"a window of the model's own iterations makes n-grams, a pool of which is verified"),
+	.variants =
+		(const struct draft_variant[]){ { "lookahead", "lookahead:4,3,4", true, 0.1 }, { 0 } },
 	.alone = "gathers the model's own predictions: it needs the model",
 	.learn = lookahead_learn,
 	.forget = lookahead_forget,

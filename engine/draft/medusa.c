@@ -292,14 +292,10 @@ static void medusa_forget(struct drafter *d, int64_t request)
 	owners_drop(&d->owners, request);
 }
 
-static const struct draft_variant variants[] = {
-	{ "medusa", "medusa:$n,$n,0", false, 0.1 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_medusa = {
 	DRAFTER(medusa, "medusa", "[FILE,]k[,nodes[,least]]",
 		"trained heads on the newest feature, one for each position ahead"),
+	.variants = (const struct draft_variant[]){ { "medusa", "medusa:$n,$n,0", false, 0.1 }, { 0 } },
 	.alone = NET_ALONE,
 	.computes = true,
 	.cost_rows = NET_COST_ROWS,

@@ -246,14 +246,10 @@ static void model_drafter_forget(struct drafter *d, int64_t request)
 	slots_end(&d->slots, request);
 }
 
-static const struct draft_variant variants[] = {
-	{ "draft", "draft:$f$n,$n,0", false, 0.2 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_model = {
 	DRAFTER(model_drafter, "draft", "[FILE,]k[,nodes[,least]]",
 		"a smaller model of the same vocabulary"),
+	.variants = (const struct draft_variant[]){ { "draft", "draft:$f$n,$n,0", false, 0.2 }, { 0 } },
 	.alone = "guesses with a model beside a model, and there is no model here",
 	.computes = true,
 	.cost_rows = NET_COST_ROWS,

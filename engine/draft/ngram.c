@@ -240,14 +240,10 @@ static int ngram_propose(struct drafter *d, const struct draft_job *job, int32_t
 	return 0;
 }
 
-static const struct draft_variant variants[] = {
-	{ "ngram", "ngram:$n,1,4", false, 0.1 },
-	{ "ngram tree", "ngram:$n,1,4,4,pool", true, 0.1 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_ngram = {
 	DRAFTER(ngram, "ngram", "k[,min,max[,branches]][,pool]",
 		"prompt lookup: what followed the longest earlier match of the last tokens"),
+	.variants = (const struct draft_variant[]){ { "ngram", "ngram:$n,1,4", false, 0.1 },
+		{ "ngram tree", "ngram:$n,1,4,4,pool", true, 0.1 }, { 0 } },
 	.offer = (const char *const[]){ "ngram", "ngram:4", "ngram:8", NULL },
 };

@@ -113,14 +113,10 @@ static int skip_propose(struct drafter *d, const struct draft_job *job, int32_t 
 	return net_grow(&d->net, e);
 }
 
-static const struct draft_variant variants[] = {
-	{ "skip", "skip:$l,$n,0", false, 0.8 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_skip = {
 	DRAFTER(
 		skip, "skip", "layers[,k[,least]]", "the model's own first layers guess, the others check"),
+	.variants = (const struct draft_variant[]){ { "skip", "skip:$l,$n,0", false, 0.8 }, { 0 } },
 	.offer = (const char *const[]){ "skip:24", NULL },
 	.alone = "drafts with the model's layers, and there is no model here",
 	.needs_pages = true,

@@ -70,7 +70,7 @@ static void emit_node(struct search *s, const struct search_member *m, int32_t p
 
 static int beam_begin(struct search *s, struct err *e)
 {
-	struct search_member *m = search_start(s, s->q.ids, s->q.n_ids, NULL, s->q.sample, 0, 0, e);
+	struct search_member *m = search_start(s, s->q.ids, s->q.n_ids, NULL, s->q.sample, 0, e);
 
 	if (!m)
 		return -1;

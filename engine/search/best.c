@@ -22,7 +22,7 @@ static int best_begin(struct search *s, struct err *e)
 		struct ev_search *out;
 		struct event ev;
 		struct search_member *m =
-			search_start(s, s->q.ids, s->q.n_ids, NULL, s->q.sample + i, i, 0, e);
+			search_start(s, s->q.ids, s->q.n_ids, NULL, s->q.sample + i, i, e);
 
 		if (!m)
 			return -1;

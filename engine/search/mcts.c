@@ -183,7 +183,7 @@ static int simulate(struct search *s, struct err *e)
 	memcpy(ids, s->q.ids, (size_t)s->q.n_ids * sizeof *ids);
 	if (t->node[at].n)
 		memcpy(ids + s->q.n_ids, t->node[at].ids, (size_t)t->node[at].n * sizeof *ids);
-	m = search_start(s, ids, n, t->node[at].token, s->q.sample + t->n_started, at, 0, e);
+	m = search_start(s, ids, n, t->node[at].token, s->q.sample + t->n_started, at, e);
 	free(ids);
 	if (!m)
 		return -1;

@@ -96,7 +96,7 @@ extern const struct search_ops *const search_table[];
 /* A new member with these tokens, the search's prompt first; token [n - prompt] describes those
  * after it. */
 struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n,
-	const struct search_token *token, int64_t sample, int32_t node, int64_t parent, struct err *e);
+	const struct search_token *token, int64_t sample, int32_t node, struct err *e);
 /* Forks a held member, sharing its pages at once; the branch goes on with another of its
  * choices. */
 struct search_member *search_fork(

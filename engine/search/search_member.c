@@ -71,7 +71,7 @@ static int64_t submit(
 }
 
 struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n,
-	const struct search_token *token, int64_t sample, int32_t node, int64_t parent, struct err *e)
+	const struct search_token *token, int64_t sample, int32_t node, struct err *e)
 {
 	struct engine_request q = member_request(s, ids, n);
 	struct search_member *m = new_member(s, node);
@@ -86,8 +86,7 @@ struct search_member *search_start(struct search *s, const int32_t *ids, int32_t
 		m->logp += (double)token[i].logp;
 	}
 	q.sample = sample;
-	q.parent = parent;
-	q.fork_pos = parent ? n : 0;
+	q.parent = q.fork_pos = 0;
 	id = submit(s, &q, m, e);
 	if (id < 0 || !m->r) { /* refused: its events say why */
 		if (id >= 0)

@@ -35,11 +35,7 @@ static int repeat_propose(struct drafter *d, const struct draft_job *job, int32_
 	return 0;
 }
 
-static const struct draft_variant variants[] = {
-	{ "repeat", "repeat:$n", false, 0.1 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_repeat = {
 	DRAFTER(repeat, "repeat", "k", "the newest token once more, k times"),
+	.variants = (const struct draft_variant[]){ { "repeat", "repeat:$n", false, 0.1 }, { 0 } },
 };

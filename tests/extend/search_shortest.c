@@ -15,7 +15,7 @@ static int shortest_open(struct search *s, const char *args, struct err *e)
 static int shortest_begin(struct search *s, struct err *e)
 {
 	for (int32_t i = 0; i < s->width; i++)
-		if (!search_start(s, s->q.ids, s->q.n_ids, NULL, s->q.sample + i, i, 0, e))
+		if (!search_start(s, s->q.ids, s->q.n_ids, NULL, s->q.sample + i, i, e))
 			return -1;
 	return 0;
 }
