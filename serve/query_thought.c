@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 int query_variable(struct query *a, const char *name, const cJSON *value, struct err *e)
 {
 	struct chat_variable v = { NULL, NULL };
@@ -19,27 +21,17 @@ int query_variable(struct query *a, const char *name, const cJSON *value, struct
 	return v.name && v.value ? 0 : err_set(e, ERR_MEMORY, "no memory for the template");
 }
 
-/* What the conversation, the tokenizer and other fields say. */
-static bool is_own(const char *name)
-{
-	static const char *const own[] = { "messages", "tools", "add_generation_prompt", "bos_token",
-		"eos_token" };
-
-	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-		if (!strcmp(name, own[i]))
-			return true;
-	return false;
-}
-
 static int read_variables(struct query *a, const cJSON *o, struct err *e)
 {
+	/* what the conversation, the tokenizer and other fields say */
+	static const char own[] = "messages tools add_generation_prompt bos_token eos_token";
 	const cJSON *of = foreign_member(o, "chat_template_kwargs"), *v;
 
 	if (of && !cJSON_IsNull(of) && !cJSON_IsObject(of))
 		return err_set(e, ERR_USAGE, "chat_template_kwargs: an object is needed");
 	cJSON_ArrayForEach(v, of)
 	{
-		if (is_own(v->string))
+		if (text_word(own, ' ', v->string, strlen(v->string)) >= 0)
 			return err_set(e, ERR_USAGE, "chat_template_kwargs: %s is set otherwise", v->string);
 		if (query_variable(a, v->string, v, e))
 			return -1;

@@ -294,12 +294,12 @@ int type_of_value(const cJSON *v)
 
 static int type_of_name(struct schema *s, const cJSON *schema, const cJSON *name)
 {
-	static const char *const names[] = { "null", "boolean", "object", "array", "string", "integer",
-		"number" };
+	static const char names[] = "null boolean object array string integer number";
+	const char *word = cJSON_GetStringValue(name);
+	const int i = word ? text_word(names, ' ', word, strlen(word)) : -1;
 
-	for (int i = 0; cJSON_IsString(name) && i < 7; i++)
-		if (!strcmp(names[i], name->valuestring))
-			return i == 6 ? TYPE_NUMBER : 1 << i;
+	if (i >= 0)
+		return i == 6 ? TYPE_NUMBER : 1 << i;
 	schema_fail(s, schema,
 		"`type` must be null, boolean, object, array, string, integer or number, "
 		"or a list of these");

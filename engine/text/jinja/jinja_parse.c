@@ -260,11 +260,10 @@ struct jnode *parse_filters(struct jinja *j, struct jnode *n, bool start)
 
 static bool begins_argument(struct jinja *j)
 {
-	static const char *const words_after[] = { "else", "or", "and" };
+	const struct jtoken *t = parse_peek(j);
 
-	for (size_t i = 0; i < 3; i++)
-		if (parse_is(j, T_NAME, words_after[i]))
-			return false;
+	if (t->type == T_NAME && text_word("else or and", ' ', t->name, strlen(t->name)) >= 0)
+		return false;
 	if (parse_is(j, T_NAME, "is"))
 		jinja_fail(j, "tests cannot be chained with 'is'");
 	return parse_is(j, T_NAME, NULL) || parse_is(j, T_CONST, NULL) || parse_is(j, T_OP, "[") ||

@@ -2,35 +2,30 @@
  * end. */
 #include "engine/text/jinja/jinja_private.h"
 
-static struct jnode *parse_body(struct jinja *j, const char *const *ends, const char **ended);
+static struct jnode *parse_body(struct jinja *j, const char *ends, const char **ended);
 
 /* Statements up to {% end … %}; what stands after the word is the caller's. */
 static struct jnode *body_until(struct jinja *j, const char *end)
 {
-	const char *const ends[] = { end, NULL };
 	const char *ended;
 
 	parse_expect(j, T_BLOCK_END, NULL);
-	return parse_body(j, ends, &ended);
+	return parse_body(j, end, &ended);
 }
 
 static struct jnode *parse_if(struct jinja *j)
 {
-	static const char *const ends[] = { "elif", "else", "endif", NULL };
-	static const char *const last_ends[] = { "endif", NULL };
 	struct jnode *first = NULL, **at = &first;
 	const char *ended;
 
 	do {
 		*at = parse_node(j, S_IF, parse_tuple(j, false, false), NULL);
 		parse_expect(j, T_BLOCK_END, NULL);
-		(*at)->b = parse_body(j, ends, &ended);
+		(*at)->b = parse_body(j, "elif else endif", &ended);
 		at = &(*at)->c;
 	} while (!strcmp(ended, "elif"));
-	if (!strcmp(ended, "else")) {
-		parse_expect(j, T_BLOCK_END, NULL);
-		*at = parse_node(j, S_GROUP, parse_body(j, last_ends, &ended), NULL);
-	}
+	if (!strcmp(ended, "else"))
+		*at = parse_node(j, S_GROUP, body_until(j, "endif"), NULL);
 	return first;
 }
 
@@ -206,15 +201,8 @@ static struct jnode *parse_print(struct jinja *j)
 	return n;
 }
 
-static bool among(const char *word, const char *const *ends)
-{
-	while (ends && *ends && strcmp(*ends, word))
-		ends++;
-	return ends && *ends;
-}
-
-/* ends NULL: up to the end of the template. *ended: which word ended it. */
-static struct jnode *parse_body(struct jinja *j, const char *const *ends, const char **ended)
+/* ends: words, of which any ends it; NULL: up to the end of the template. *ended: which it was. */
+static struct jnode *parse_body(struct jinja *j, const char *ends, const char **ended)
 {
 	struct jnode *first = NULL, **last = &first;
 
@@ -222,13 +210,13 @@ static struct jnode *parse_body(struct jinja *j, const char *const *ends, const 
 	for (;;) {
 		if (parse_is(j, T_END, NULL)) {
 			if (ends)
-				jinja_fail(j, "it ends before '%s'", *ends);
+				jinja_fail(j, "it ends before '%.*s'", (int)strcspn(ends, " "), ends);
 			break;
 		}
 		if (parse_skip(j, T_BLOCK, NULL)) {
 			const char *word = parse_name(j);
 
-			if (among(word, ends)) {
+			if (ends && text_word(ends, ' ', word, strlen(word)) >= 0) {
 				*ended = word;
 				break;
 			}
