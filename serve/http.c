@@ -37,20 +37,10 @@ __attribute__((format(printf, 2, 3))) static void note(struct job *j, const char
 	free(clean);
 }
 
-/* To pages that --cors names. */
-static void allow_origin(const struct job *j, struct MHD_Response *r)
-{
-	const char *origin = enter_origin(j);
-
-	if (!origin)
-		return;
-	MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-	MHD_add_response_header(r, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ORIGIN);
-}
-
 static enum MHD_Result send_reply(
 	struct job *j, unsigned status, const char *type, struct MHD_Response *r)
 {
+	const char *origin = enter_origin(j); /* of a page that --cors names */
 	enum MHD_Result rc;
 
 	if (!r)
@@ -58,7 +48,10 @@ static enum MHD_Result send_reply(
 	if (type)
 		MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
 	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
-	allow_origin(j, r);
+	if (origin) {
+		MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+		MHD_add_response_header(r, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ORIGIN);
+	}
 	if (*j->allow)
 		MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, j->allow);
 	if (status == MHD_HTTP_TOO_MANY_REQUESTS || status == MHD_HTTP_SERVICE_UNAVAILABLE)

@@ -74,19 +74,20 @@ static int add(struct spell *s, struct making *m, int32_t id)
 		same++;
 	close_to(s, m, same);
 	for (; same < s->size[id]; same++) {
+		const struct spell_node *above;
+		int utf8;
+
 		if (!ARRAY_ROOM(s->node, m->cap_nodes, s->n_nodes + 1))
 			return -1;
-		s->node[s->n_nodes] = (struct spell_node){
-
-			.byte = b[same],
+		above = m->depth ? &s->node[m->open[m->depth]] : NULL;
+		utf8 = text_utf8(above ? above->utf8 : 0, b[same]);
+		s->node[s->n_nodes] = (struct spell_node){ .byte = b[same],
 			.depth = same,
 			.first = s->n_tokens,
-			.kinds = UINT64_C(1) << spell_kind(b[same])
-		};
-		s->node[s->n_nodes].utf8 =
-			(signed char)text_utf8(m->depth ? s->node[m->open[m->depth]].utf8 : 0, b[same]);
-		s->node[s->n_nodes].begins = !m->depth || !s->node[m->open[m->depth]].utf8;
-		s->node[s->n_nodes].clean = s->node[s->n_nodes].utf8 >= 0;
+			.utf8 = (signed char)utf8,
+			.begins = !above || !above->utf8,
+			.clean = utf8 >= 0,
+			.kinds = UINT64_C(1) << spell_kind(b[same]) };
 		m->open[++m->depth] = s->n_nodes++;
 	}
 	s->node[m->open[m->depth]].n++;

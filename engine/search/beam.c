@@ -54,20 +54,6 @@ static int beam_open(struct search *s, const char *args, struct err *e)
 	return 0;
 }
 
-static void emit_node(struct search *s, const struct search_member *m, int32_t parent)
-{
-	struct event ev;
-	struct ev_search *out = search_event(s, EV_SEARCH_node, &ev);
-
-	out->request = m->r->id;
-	out->node = m->node;
-	if (parent >= 0)
-		out->parent = parent;
-	out->tokens = m->r->n_ids - s->q.n_ids;
-	out->logp = m->logp;
-	search_emit(s, &ev);
-}
-
 static int beam_begin(struct search *s, struct err *e)
 {
 	struct search_member *m = search_start(s, s->q.ids, s->q.n_ids, NULL, s->q.sample, 0, e);
@@ -75,7 +61,7 @@ static int beam_begin(struct search *s, struct err *e)
 	if (!m)
 		return -1;
 	beam_of(s)->n_nodes = 1;
-	emit_node(s, m, -1);
+	search_tell(m, EV_SEARCH_node, -1);
 	return 0;
 }
 
@@ -165,7 +151,7 @@ static int go_on(struct search *s, struct heir *heir, int32_t n, struct err *e)
 		if (!m)
 			return -1;
 		beam_of(s)->n_nodes++;
-		emit_node(s, m, heir[j].m->node);
+		search_tell(m, EV_SEARCH_node, heir[j].m->node);
 		engine_end_if_due(s->engine, m->r);
 	}
 	for (int32_t j = 0; j < n; j++)

@@ -19,19 +19,12 @@ static int best_open(struct search *s, const char *args, struct err *e)
 static int best_begin(struct search *s, struct err *e)
 {
 	for (int32_t i = 0; i < s->width; i++) {
-		struct ev_search *out;
-		struct event ev;
 		struct search_member *m =
 			search_start(s, s->q.ids, s->q.n_ids, NULL, s->q.sample + i, i, e);
 
 		if (!m)
 			return -1;
-		out = search_event(s, EV_SEARCH_node, &ev);
-		out->request = m->r->id;
-		out->node = i;
-		out->tokens = 0;
-		out->logp = 0;
-		search_emit(s, &ev);
+		search_tell(m, EV_SEARCH_node, -1);
 	}
 	return 0;
 }

@@ -114,6 +114,8 @@ int search_score_waiting(struct search *s, int wait_ms, struct err *e);
 /* Drops the waiting answers. */
 void search_forget_waiting(struct search *s);
 
+/* Tells of a member; parent: the node that its own is below, or -1. */
+void search_tell(const struct search_member *m, enum ev_code_search_action action, int32_t parent);
 /* Begins an event of the search in *ev: the caller fills in the rest and emits it. */
 struct ev_search *search_event(
 	const struct search *s, enum ev_code_search_action action, struct event *ev);

@@ -256,17 +256,26 @@ int search_append(struct search *s, struct search_member *m, int32_t choice, str
 	return s->view.err.code ? -1 : 0;
 }
 
+void search_tell(const struct search_member *m, enum ev_code_search_action action, int32_t parent)
+{
+	const struct search *s = m->search;
+	struct event ev;
+	struct ev_search *out = search_event(s, action, &ev);
+
+	out->request = m->r->id;
+	out->node = m->node;
+	if (parent >= 0)
+		out->parent = parent;
+	out->tokens = m->r->n_ids - s->q.n_ids;
+	out->logp = m->logp;
+	search_emit(s, &ev);
+}
+
 void search_drop(struct search *s, struct search_member *m)
 {
 	struct request *r = m->r;
-	struct event ev;
-	struct ev_search *out = search_event(s, EV_SEARCH_drop, &ev);
 
-	out->request = r->id;
-	out->node = m->node;
-	out->tokens = r->n_ids - s->q.n_ids;
-	out->logp = m->logp;
-	search_emit(s, &ev);
+	search_tell(m, EV_SEARCH_drop, -1);
 	free_member(m);
 	engine_end_request(s->engine, r, EV_FINISH_dropped, NULL);
 }
