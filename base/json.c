@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +140,73 @@ void json_ids(struct json *j, const char *key, const int32_t *ids, size_t n)
 	for (size_t i = 0; i < n; i++)
 		json_int(j, NULL, ids[i]);
 	json_end(j);
+}
+
+/* What stands behind a %; returns its end. */
+static const char *put_argument(struct json *j, const char *at, va_list *args)
+{
+	int digits = 0;
+
+	for (; *at == '.' || (*at >= '0' && *at <= '9'); at++)
+		digits = *at == '.' ? 0 : digits * 10 + *at - '0';
+	if (*at == 's') {
+		const char *text = va_arg(*args, const char *);
+
+		if (text)
+			json_text(j, NULL, text);
+		else
+			json_null(j, NULL);
+	} else if (*at == 'd') {
+		json_int(j, NULL, va_arg(*args, int));
+	} else if (*at == 'g') {
+		json_real(j, NULL, va_arg(*args, double), digits);
+	} else if (*++at == 'x') { /* %lx, %ld, %zu */
+		json_hash(j, NULL, va_arg(*args, uint64_t));
+	} else {
+		json_int(j, NULL, va_arg(*args, int64_t));
+	}
+	return at + 1;
+}
+
+/* Words between quotes, behind the first of them: a key or a text; returns their end. */
+static const char *put_quoted(struct json *j, const char *at)
+{
+	const size_t n = strcspn(at, "'");
+	const bool is_key = at[n + 1] == ':';
+
+	if (j->follows)
+		put(j, ",", 1);
+	put(j, "\"", 1);
+	put(j, at, n);
+	put(j, is_key ? "\":" : "\"", is_key ? 2 : 1);
+	j->follows = !is_key;
+	return at + n + 1 + is_key;
+}
+
+void json_put(struct json *j, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	for (const char *at = format; *at;) {
+		const size_t word = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789");
+
+		if (*at == '%') {
+			at = put_argument(j, at + 1, &args);
+		} else if (*at == '\'') {
+			at = put_quoted(j, at + 1);
+		} else if (word) {
+			json_raw(j, NULL, at, word);
+			at += word;
+		} else {
+			if (*at == '{' || *at == '[')
+				json_open(j, NULL, *at == '{' ? "{}" : "[]");
+			else if (*at == '}' || *at == ']')
+				json_end(j);
+			at++;
+		}
+	}
+	va_end(args);
 }
 
 /* True: all of it is in j->text. */

@@ -18,11 +18,10 @@ void csv_text(FILE *out, const char *text, size_t size)
 	if (size && strchr("=+-@\t\r", text[0]))
 		putc('\'', out);
 	for (size_t i = 0; i < size;) {
-		utf8proc_int32_t c;
-		utf8proc_ssize_t n =
-			utf8proc_iterate((const utf8proc_uint8_t *)text + i, (utf8proc_ssize_t)(size - i), &c);
+		int32_t c;
+		const size_t n = text_point(text + i, size - i, &c);
 
-		if (n < 1) { /* a token may be part of a character */
+		if (c < 0) { /* a token may be part of a character */
 			fprintf(out, "<%02X>", (unsigned char)text[i]);
 			i++;
 			continue;

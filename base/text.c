@@ -51,17 +51,62 @@ static struct look classify(int32_t c, size_t size)
 	return (struct look){ SHOWN, c, utf8proc_charwidth(c), size };
 }
 
-static struct look text_look(const char *text, size_t size)
+size_t text_point(const char *text, size_t size, int32_t *c)
 {
-	utf8proc_int32_t c;
 	utf8proc_ssize_t n;
 
-	if (*text >= ' ' && *text <= '~')
-		return (struct look){ SHOWN, *text, 1, 1 };
-	n = utf8proc_iterate((const utf8proc_uint8_t *)text, size < 4 ? (utf8proc_ssize_t)size : 4, &c);
-	if (n <= 0)
-		return (struct look){ HIDDEN, -1, 1, 1 };
-	return classify(c, (size_t)n);
+	*c = (unsigned char)*text;
+	if (*c < 0x80)
+		return 1;
+	n = utf8proc_iterate((const utf8proc_uint8_t *)text, size < 4 ? (utf8proc_ssize_t)size : 4, c);
+	return n > 0 ? (size_t)n : 1;
+}
+
+size_t text_fit(const char *text, size_t n)
+{
+	while (n && ((unsigned char)text[n] & 0xc0) == 0x80)
+		n--;
+	return n;
+}
+
+int text_utf8(int before, unsigned char b)
+{
+	/* missing: 1 to 3 bytes; 4 to 7: the second byte after 0xe0, 0xed, 0xf0, 0xf4 has less room */
+	static const unsigned char from[8] = { 0, 0x80, 0x80, 0x80, 0xa0, 0x80, 0x90, 0x80 },
+							   to[8] = { 0, 0xbf, 0xbf, 0xbf, 0xbf, 0x9f, 0xbf, 0x8f },
+							   after[8] = { 0, 0, 1, 2, 1, 1, 2, 2 };
+
+	if (before < 0)
+		return -1;
+	if (before)
+		return b >= from[before] && b <= to[before] ? after[before] : -1;
+	if (b < 0x80)
+		return 0;
+	if (b < 0xc2 || b > 0xf4)
+		return -1;
+	if (b < 0xe0)
+		return 1;
+	if (b < 0xf0)
+		return b == 0xe0 ? 4 : b == 0xed ? 5 : 2;
+	return b == 0xf0 ? 6 : b == 0xf4 ? 7 : 3;
+}
+
+int text_hex(char c)
+{
+	return c >= '0' && c <= '9'   ? c - '0'
+		   : c >= 'a' && c <= 'f' ? c - 'a' + 10
+		   : c >= 'A' && c <= 'F' ? c - 'A' + 10
+								  : -1;
+}
+
+static struct look text_look(const char *text, size_t size)
+{
+	int32_t c;
+	const size_t n = text_point(text, size, &c);
+
+	if (c >= ' ' && c <= '~')
+		return (struct look){ SHOWN, c, 1, 1 };
+	return c < 0 ? (struct look){ HIDDEN, -1, 1, 1 } : classify(c, n);
 }
 
 static struct glyph_run make_run(const char *text, int width, size_t used)
@@ -183,15 +228,11 @@ struct glyph_run text_next(const char *text, size_t size, bool ascii)
 
 bool text_is_utf8(const char *text, size_t size)
 {
-	utf8proc_int32_t c;
-	utf8proc_ssize_t n;
+	int32_t c = 0;
 
-	for (; size; text += n, size -= (size_t)n) {
-		n = utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &c);
-		if (n < 1)
-			return false;
-	}
-	return true;
+	for (size_t n; size && c >= 0; text += n, size -= n)
+		n = text_point(text, size, &c);
+	return c >= 0;
 }
 
 int text_width(const char *text, size_t size, bool ascii)
@@ -396,4 +437,19 @@ bool text_ends(const char *text, const char *end)
 	const size_t n = strlen(text), m = strlen(end);
 
 	return n >= m && !strcmp(text + n - m, end);
+}
+
+int text_word(const char *list, char separator, const char *word, size_t size)
+{
+	const char end[] = { separator, '\0' };
+
+	for (int i = 0;; i++) {
+		const size_t n = strcspn(list, end);
+
+		if (n == size && !memcmp(list, word, n))
+			return i;
+		if (!list[n])
+			return -1;
+		list += n + 1;
+	}
 }

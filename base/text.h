@@ -36,6 +36,18 @@ struct glyph_run text_next(const char *text, size_t size, bool ascii);
 enum { TEXT_SHOW_MAX = 0x10000 };
 void text_show_also(int32_t c);
 
+/* Bytes of the character that text [size > 0] begins with, and its code point; where it is no valid
+ * UTF-8, 1 and -1. */
+size_t text_point(const char *text, size_t size, int32_t *c);
+/* The most bytes up to n, of which text has more or that are its end, that part no character. */
+size_t text_fit(const char *text, size_t n);
+
+/* A byte of UTF-8 after others: 0: at a character's beginning; else what is missing of it. -1: it
+ * cannot come there. */
+int text_utf8(int before, unsigned char byte);
+/* The value of a hexadecimal digit, or -1. */
+int text_hex(char c);
+
 /* Whole characters of valid UTF-8. */
 bool text_is_utf8(const char *text, size_t size);
 
@@ -63,6 +75,8 @@ char *text_shell(const char *text);
  * there is a space; *next: where the line after begins (past a space or a newline; 0 only at the
  * end of text). */
 size_t text_line(const char *text, int w, bool ascii, size_t *next);
+/* Which word of a list with such a separator it is, from 0; -1: none. */
+int text_word(const char *list, char separator, const char *word, size_t size);
 /* Whether it ends so. */
 bool text_ends(const char *text, const char *end);
 

@@ -29,7 +29,7 @@ static void add_field(const struct dialect *d, cJSON *chat, const cJSON *v, stru
 	else if (f && f->read)
 		f->read(chat, v, e);
 	else if (as)
-		cJSON_AddItemToObject(chat, as, cJSON_Duplicate(v, true));
+		dialect_copy(chat, as, v);
 }
 
 cJSON *dialect_chat(const struct dialect *d, const cJSON *o, struct err *e)
@@ -67,6 +67,12 @@ void dialect_name(const struct dialect *d, struct err *e)
 
 /* ---- messages ---- */
 
+void dialect_copy(cJSON *to, const char *name, const cJSON *v)
+{
+	if (v)
+		cJSON_AddItemToObject(to, name, cJSON_Duplicate(v, true));
+}
+
 cJSON *dialect_message(cJSON *messages, const char *role)
 {
 	cJSON *m = cJSON_CreateObject();
@@ -93,8 +99,9 @@ cJSON *dialect_tool(cJSON *tools)
 	return cJSON_AddObjectToObject(tool, "function");
 }
 
-void dialect_add_text(cJSON *m, const char *name, const char *text)
+void dialect_add_thought(cJSON *m, const char *text)
 {
+	static const char name[] = "reasoning_content";
 	const char *was = foreign_text(m, name);
 	char *both = NULL;
 
@@ -112,12 +119,9 @@ void dialect_add_call(cJSON *m, const cJSON *id, const cJSON *name, const cJSON 
 
 	if (!calls)
 		calls = cJSON_AddArrayToObject(m, "tool_calls");
-	if (id)
-		cJSON_AddItemToObject(call, "id", cJSON_Duplicate(id, true));
-	if (name)
-		cJSON_AddItemToObject(function, "name", cJSON_Duplicate(name, true));
-	if (arguments)
-		cJSON_AddItemToObject(function, "arguments", cJSON_Duplicate(arguments, true));
+	dialect_copy(call, "id", id);
+	dialect_copy(function, "name", name);
+	dialect_copy(function, "arguments", arguments);
 	cJSON_AddItemToArray(calls, call);
 }
 
@@ -189,9 +193,7 @@ void dialect_event(struct job *j, const char *name, struct json *o)
 	size_t size;
 	char *text = json_take(o, &size);
 
-	j->failed |= !text || stream_append(j, "event: ", 7) || stream_append(j, name, strlen(name)) ||
-				 stream_append(j, "\ndata: ", 7) || stream_append(j, text, size) ||
-				 stream_append(j, "\n\n", 2);
+	j->failed |= !text || stream_words(j, "event: ", name, "\ndata: ", text, "\n\n", NULL);
 	free(text);
 }
 

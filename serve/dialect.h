@@ -29,12 +29,10 @@ struct dialect_field {
 };
 
 struct dialect {
-	const char *prefix; /* of ids */
 	const struct dialect_field *field;
 	size_t n_fields;
 	/* The conversation of the whole request. */
 	void (*messages)(cJSON *chat, const cJSON *o, struct err *e);
-	char *(*whole)(struct job *j, size_t *size);
 	/* Of a stream: its head; parts as they begin, grow by [n] bytes and end; its end. */
 	void (*begin)(struct job *j);
 	void (*part_begin)(struct job *j, const struct part *p);
@@ -45,6 +43,7 @@ struct dialect {
 };
 
 extern const struct dialect dialect_responses, dialect_messages;
+reply_fn reply_response, reply_message; /* as a whole */
 
 /* The same request for /v1/chat/completions. Other fields stay as they are. */
 cJSON *dialect_chat(const struct dialect *d, const cJSON *o, struct err *e);
@@ -66,10 +65,12 @@ void dialect_event(struct job *j, const char *name, struct json *o);
 /* A message of these, the last one if it is an assistant's that may go on. */
 cJSON *dialect_message(cJSON *messages, const char *role);
 cJSON *dialect_assistant(cJSON *messages);
+/* Adds a copy of a value, if there is one. */
+void dialect_copy(cJSON *to, const char *name, const cJSON *v);
 /* A tool of the chat's: its function, to be filled. */
 cJSON *dialect_tool(cJSON *tools);
-/* Appends to a member's text; text may be NULL. */
-void dialect_add_text(cJSON *message, const char *name, const char *text);
+/* Appends to a message's thought; text may be NULL. */
+void dialect_add_thought(cJSON *message, const char *text);
 /* Adds a call to a message; arguments: a text of JSON, or JSON. */
 void dialect_add_call(cJSON *message, const cJSON *id, const cJSON *name, const cJSON *arguments);
 

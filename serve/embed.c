@@ -58,9 +58,7 @@ static void put_vector(struct json *j, const struct choice *c)
 
 	if (a->dimensions < c->vector.n)
 		shorten(c->vector.v, a->dimensions);
-	json_object(j, NULL);
-	json_text(j, "object", "embedding");
-	json_int(j, "index", c->index);
+	json_put(j, "{'object': 'embedding', 'index': %d", c->index);
 	if (a->base64) {
 		put_base64(j, c->vector.v, (size_t)a->dimensions * sizeof *c->vector.v);
 	} else {
@@ -69,27 +67,23 @@ static void put_vector(struct json *j, const struct choice *c)
 			json_real(j, NULL, (double)c->vector.v[i], DIGITS);
 		json_end(j);
 	}
-	json_hash(j, "hash", c->vector.hash);
-	json_int(j, "request", c->request);
+	json_put(j, "'hash': %lx, 'request': %ld", c->vector.hash, c->request);
 	reply_replica(j, c->replica);
 	json_end(j);
 }
 
-char *reply_embeddings(struct job *job, size_t *size, struct err *e)
+void reply_embeddings(struct job *job, struct json *j)
 {
-	struct json j = { 0 };
-
 	for (int32_t i = 0; i < job->n_choices; i++)
-		if (!job->choice[i].vector.v) {
-			err_set(e, ERR_INTERRUPTED, "it was stopped before all vectors were computed");
-			return NULL;
-		}
-	reply_head(&j, job, "list");
-	json_array(&j, "data");
+		if (!job->choice[i].vector.v)
+			err_set(
+				&job->error, ERR_INTERRUPTED, "it was stopped before all vectors were computed");
+	if (job->error.code)
+		return;
+	reply_head(j, job, "list");
+	json_put(j, "'data': [");
 	for (int32_t i = 0; i < job->n_choices; i++)
-		put_vector(&j, &job->choice[i]);
-	json_end(&j);
-	json_text(&j, "pooling", ev_code_name("pooling", job->choice[0].vector.pooling));
-	reply_usage(&j, job);
-	return json_take(&j, size);
+		put_vector(j, &job->choice[i]);
+	json_put(j, "], 'pooling': %s", ev_code_name("pooling", job->choice[0].vector.pooling));
+	reply_usage(j, job);
 }

@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/text.h"
 
+#define JSON "application/json"
 enum { PIECE = 16 << 10, DROPPED = 16 };
 
 /* ---- replies ---- */
@@ -36,20 +37,10 @@ __attribute__((format(printf, 2, 3))) static void note(struct job *j, const char
 	free(clean);
 }
 
-/* To pages that --cors names. */
-static void allow_origin(const struct job *j, struct MHD_Response *r)
-{
-	const char *origin = enter_origin(j);
-
-	if (!origin)
-		return;
-	MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-	MHD_add_response_header(r, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ORIGIN);
-}
-
 static enum MHD_Result send_reply(
 	struct job *j, unsigned status, const char *type, struct MHD_Response *r)
 {
+	const char *origin = enter_origin(j); /* of a page that --cors names */
 	enum MHD_Result rc;
 
 	if (!r)
@@ -57,7 +48,10 @@ static enum MHD_Result send_reply(
 	if (type)
 		MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
 	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
-	allow_origin(j, r);
+	if (origin) {
+		MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+		MHD_add_response_header(r, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ORIGIN);
+	}
 	if (*j->allow)
 		MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, j->allow);
 	if (status == MHD_HTTP_TOO_MANY_REQUESTS || status == MHD_HTTP_SERVICE_UNAVAILABLE)
@@ -81,47 +75,53 @@ static enum MHD_Result send_text(
 
 static enum MHD_Result send_error(struct job *j, unsigned status, const char *code, const char *why)
 {
+	const size_t field = code || status >= 500 ? 0 : query_param(why);
 	struct json out = { 0 };
-	size_t size, field;
+	size_t size;
 	char *text;
 
 	note(j, "%u, %s", status, why);
 	j->s->http.errors++;
-	json_object(&out, NULL);
+	json_put(&out, "{");
 	if (j->route && j->route->dialect && j->route->dialect->types_errors)
-		json_text(&out, "type", "error");
-	json_object(&out, "error");
-	json_text(&out, "message", why);
-	json_text(&out, "type", status < 500 ? "invalid_request_error" : "server_error");
-	if (!code && (field = status < 500 ? query_param(why) : 0))
+		json_put(&out, "'type': 'error'");
+	json_put(&out, "'error': {'message': %s, 'type': %s", why,
+		status < 500 ? "invalid_request_error" : "server_error");
+	if (field)
 		json_bytes(&out, "param", why, field);
 	else
 		json_null(&out, "param");
-	if (code)
-		json_text(&out, "code", code);
-	else
-		json_null(&out, "code");
+	json_put(&out, "'code': %s", code);
 	text = json_take(&out, &size);
-	return text ? send_text(j, status, "application/json", text, size) : MHD_NO;
+	return text ? send_text(j, status, JSON, text, size) : MHD_NO;
 }
 
-static enum MHD_Result send_err(struct job *j, const struct err *e)
+static enum MHD_Result send_err(struct job *j)
 {
 	return send_error(j,
-		j->missing                   ? MHD_HTTP_NOT_FOUND
-		: e->code == ERR_USAGE       ? MHD_HTTP_BAD_REQUEST
-		: e->code == ERR_INTERRUPTED ? MHD_HTTP_SERVICE_UNAVAILABLE
-									 : MHD_HTTP_INTERNAL_SERVER_ERROR,
-		NULL, e->text);
+		j->missing                         ? MHD_HTTP_NOT_FOUND
+		: j->error.code == ERR_USAGE       ? MHD_HTTP_BAD_REQUEST
+		: j->error.code == ERR_INTERRUPTED ? MHD_HTTP_SERVICE_UNAVAILABLE
+										   : MHD_HTTP_INTERNAL_SERVER_ERROR,
+		NULL, j->error.text);
 }
 
-/* What its route answers; NULL: why there is none, or there was no memory. */
-static enum MHD_Result send_made(struct job *j, char *text, size_t size, struct err *e)
+/* Makes a reply, unless there is an error, and sends the one or the other. */
+static enum MHD_Result send_made(struct job *j, reply_fn *make)
 {
-	if (text)
-		return send_text(j, MHD_HTTP_OK, j->route->type, text, size);
-	err_set(e, ERR_MEMORY, "out of memory for the answer");
-	return send_err(j, e);
+	struct json out = { 0 };
+	size_t size;
+	char *text;
+
+	if (!j->error.code)
+		make(j, &out);
+	text = json_take(&out, &size);
+	if (text && !j->error.code)
+		return send_text(
+			j, MHD_HTTP_OK, j->route->plain ? "text/plain; version=0.0.4" : JSON, text, size);
+	free(text);
+	err_set(&j->error, ERR_MEMORY, "out of memory for the answer");
+	return send_err(j);
 }
 
 /* ---- a stream ---- */
@@ -174,11 +174,9 @@ static const struct choice *refused(const struct job *j)
 static enum MHD_Result answer(struct job *j)
 {
 	const bool all = job_take(j);
-	size_t size = 0;
-	char *text;
 
 	if (j->error.code)
-		return send_err(j, &j->error);
+		return send_err(j);
 	if (refused(j))
 		return send_error(j, MHD_HTTP_BAD_REQUEST,
 			j->query.kind == QUERY_PIN ? "pin_refused" : "context_length_exceeded",
@@ -190,14 +188,9 @@ static enum MHD_Result answer(struct job *j)
 			return send_error(j, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL,
 				*j->choice[i].why ? j->choice[i].why
 								  : "the arithmetic gave a NaN, or memory ran out");
-	text = !all                            ? NULL
-		   : j->query.kind == QUERY_SCORE  ? reply_score(j, &size)
-		   : j->query.kind == QUERY_EMBED  ? reply_embeddings(j, &size, &j->error)
-		   : j->query.kind == QUERY_INFILL ? reply_infill(j, &size)
-		   : j->query.kind == QUERY_PIN    ? pins_made(j, &size)
-		   : j->query.dialect              ? j->query.dialect->whole(j, &size)
-										   : reply_whole(j, &size);
-	return send_made(j, text, size, &j->error);
+	if (!all)
+		err_set(&j->error, ERR_MEMORY, "out of memory for the answer");
+	return send_made(j, j->route->reply);
 }
 
 static enum MHD_Result send_full(struct job *j)
@@ -212,9 +205,9 @@ static bool is_put_off(struct job *j, enum MHD_Result *rc)
 	*rc = MHD_YES;
 	if (j->gone)
 		*rc = MHD_NO;
-	else if (j->s->draining && !j->route->answer)
+	else if (j->s->draining && !j->route->at_once)
 		*rc = send_error(j, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, "the server ends");
-	else if (!j->route->answer && !j->due && !jobs_room(j->s, 1, j->s->n_deferred))
+	else if (!j->route->at_once && !j->due && !jobs_room(j->s, 1, j->s->n_deferred))
 		*rc = send_full(j);
 	else
 		return job_defer(j);
@@ -223,27 +216,19 @@ static bool is_put_off(struct job *j, enum MHD_Result *rc)
 
 static enum MHD_Result begin(struct job *j)
 {
-	struct err e = { 0 };
 	enum MHD_Result rc;
-	size_t size;
-	char *text;
 
 	if (is_put_off(j, &rc))
 		return rc;
-	if (j->route->answer) {
-		text = j->route->answer(j, &size, &e);
-		return send_made(j, text, size, &e);
-	}
-	if (query_read(&j->query, j->route->kind, j->route->dialect, j->s, j->body, j->n_body, &e))
-		return send_err(j, &e);
+	if (j->route->at_once)
+		return send_made(j, j->route->at_once);
+	if (query_read(
+			&j->query, j->route->kind, j->route->dialect, j->s, j->body, j->n_body, &j->error))
+		return send_err(j);
 	free(j->body); /* it may wait long */
 	j->body = NULL;
-	snprintf(j->id, sizeof j->id, "%s-%.8s-%lld",
-		j->query.dialect               ? j->query.dialect->prefix
-		: j->query.kind == QUERY_CHAT  ? "chatcmpl"
-		: j->query.kind == QUERY_EMBED ? "embd"
-									   : "cmpl",
-		j->s->session_id, (long long)j->number);
+	snprintf(j->id, sizeof j->id, "%s-%.8s-%lld", j->route->prefix, j->s->session_id,
+		(long long)j->number);
 	if (!job_submit(j))
 		return send_full(j);
 	return job_wait(j, j->query.stream) ? MHD_YES : answer(j);

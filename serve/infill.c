@@ -243,28 +243,21 @@ static const char *stop_type(const struct choice *c)
 	return !strcmp(reason, "length") ? "limit" : !strcmp(reason, "stop") ? "word" : "none";
 }
 
-char *reply_infill(struct job *job, size_t *size)
+void reply_infill(struct job *job, struct json *j)
 {
 	struct choice *c = &job->choice[0];
-	const int64_t prompt = (int64_t)job->query.prompt[0].n;
-	struct json j = { 0 };
 
 	reply_grow(c, true);
-	json_object(&j, NULL);
-	json_int(&j, "index", 0);
-	json_bytes(&j, "content", c->text ? c->text : "", c->n_text);
-	json_bool(&j, "stop", true);
-	json_text(&j, "stop_type", stop_type(c));
-	json_text(&j, "model", job->s->name);
-	json_int(&j, "tokens_predicted", c->generated);
-	json_int(&j, "tokens_evaluated", prompt);
-	json_bool(&j, "truncated", job->query.cut);
+	json_put(j, "{'index': 0");
+	json_bytes(j, "content", c->text ? c->text : "", c->n_text);
+	json_put(j, "'stop': true, 'stop_type': %s, 'model': %s, 'tokens_predicted': %ld", stop_type(c),
+		job->s->name, c->generated);
+	json_put(j, "'tokens_evaluated': %zu", job->query.prompt[0].n);
+	json_bool(j, "truncated", job->query.cut);
 	if (c->request) {
-		json_hash(&j, "hash", c->hash);
-		json_int(&j, "request", c->request);
-		reply_replica(&j, c->replica);
+		json_put(j, "'hash': %lx, 'request': %ld", c->hash, c->request);
+		reply_replica(j, c->replica);
 	}
-	json_text(&j, "system_fingerprint", job->s->fingerprint);
-	reply_usage(&j, job);
-	return json_take(&j, size);
+	json_put(j, "'system_fingerprint': %s", job->s->fingerprint);
+	reply_usage(j, job);
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "serve/dialect.h"
 
 /* ---- fields ---- */
@@ -18,12 +19,9 @@ static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
 		if (type && !foreign_is(type, "custom"))
 			return err_set(e, ERR_USAGE, "tools: only those of type custom are served here"), false;
 		to = dialect_tool(all);
-		cJSON_AddItemToObject(to, "name", cJSON_Duplicate(foreign_member(tool, "name"), true));
-		if (foreign_member(tool, "description"))
-			cJSON_AddItemToObject(
-				to, "description", cJSON_Duplicate(foreign_member(tool, "description"), true));
-		cJSON_AddItemToObject(
-			to, "parameters", cJSON_Duplicate(foreign_member(tool, "input_schema"), true));
+		dialect_copy(to, "name", foreign_member(tool, "name"));
+		dialect_copy(to, "description", foreign_member(tool, "description"));
+		dialect_copy(to, "parameters", foreign_member(tool, "input_schema"));
 	}
 	return true;
 }
@@ -41,11 +39,11 @@ static bool read_choice(cJSON *chat, const cJSON *v, struct err *e)
 	if (foreign_is(type, "tool")) {
 		to = cJSON_AddObjectToObject(chat, "tool_choice");
 		cJSON_AddStringToObject(to, "type", "function");
-		cJSON_AddItemToObject(
-			cJSON_AddObjectToObject(to, "function"), "name", cJSON_Duplicate(name, true));
+		dialect_copy(cJSON_AddObjectToObject(to, "function"), "name", name);
+	} else if (foreign_is(type, "any")) {
+		cJSON_AddStringToObject(chat, "tool_choice", "required");
 	} else {
-		cJSON_AddItemToObject(chat, "tool_choice",
-			foreign_is(type, "any") ? cJSON_CreateString("required") : cJSON_Duplicate(type, true));
+		dialect_copy(chat, "tool_choice", type);
 	}
 	return true;
 }
@@ -55,14 +53,12 @@ static bool read_metadata(cJSON *chat, const cJSON *v, struct err *e)
 {
 	char user[sizeof((struct query *)NULL)->user];
 	const char *id = foreign_text(v, "user_id");
-	size_t n = id ? strnlen(id, sizeof user - 1) : 0;
 
 	(void)e;
-	while (id && n && ((unsigned char)id[n] & 0xc0) == 0x80)
-		n--;
-	snprintf(user, sizeof user, "%.*s", (int)n, id ? id : "");
-	if (id)
-		cJSON_AddStringToObject(chat, "user", user);
+	if (!id)
+		return true;
+	snprintf(user, sizeof user, "%.*s", (int)text_fit(id, strnlen(id, sizeof user - 1)), id);
+	cJSON_AddStringToObject(chat, "user", user);
 	return true;
 }
 
@@ -85,12 +81,9 @@ static void add_result(cJSON *messages, const cJSON *block)
 {
 	cJSON *m = dialect_message(messages, "tool");
 
-	cJSON_AddItemToObject(
-		m, "tool_call_id", cJSON_Duplicate(foreign_member(block, "tool_use_id"), true));
-	if (foreign_member(block, "content"))
-		cJSON_AddItemToObject(
-			m, "content", cJSON_Duplicate(foreign_member(block, "content"), true));
-	else
+	dialect_copy(m, "tool_call_id", foreign_member(block, "tool_use_id"));
+	dialect_copy(m, "content", foreign_member(block, "content"));
+	if (!foreign_member(m, "content"))
 		cJSON_AddStringToObject(m, "content", "");
 }
 
@@ -111,7 +104,7 @@ static void add_blocks(cJSON *messages, const char *role, const cJSON *content)
 			dialect_add_call(m, foreign_member(block, "id"), foreign_member(block, "name"),
 				foreign_member(block, "input"));
 		else if (m && foreign_is(type, "thinking"))
-			dialect_add_text(m, "reasoning_content", foreign_text(block, "thinking"));
+			dialect_add_thought(m, foreign_text(block, "thinking"));
 		else if (!foreign_is(type, "redacted_thinking"))
 			cJSON_AddItemToArray(parts, cJSON_Duplicate(block, true));
 	}
@@ -131,8 +124,7 @@ static void read_messages(cJSON *chat, const cJSON *o, struct err *e)
 	cJSON_DeleteItemFromObjectCaseSensitive(chat, "messages");
 	cJSON_AddItemToObject(chat, "messages", messages);
 	if (system && !cJSON_IsNull(system))
-		cJSON_AddItemToObject(
-			dialect_message(messages, "system"), "content", cJSON_Duplicate(system, true));
+		dialect_copy(dialect_message(messages, "system"), "content", system);
 	cJSON_ArrayForEach(m, foreign_member(o, "messages"))
 	{
 		const char *role = foreign_text(m, "role");
@@ -164,11 +156,7 @@ static const char *reason_of(const struct choice *c)
 
 static void put_reason(struct json *j, const struct choice *c)
 {
-	json_text(j, "stop_reason", reason_of(c));
-	if (c->held.stop)
-		json_text(j, "stop_sequence", c->held.stop);
-	else
-		json_null(j, "stop_sequence");
+	json_put(j, "'stop_reason': %s, 'stop_sequence': %s", reason_of(c), c->held.stop);
 }
 
 /* Tokens that the cache had are not among those of the input. */
@@ -178,12 +166,10 @@ static void put_usage(struct json *j, const struct job *job)
 	const bool ended = dialect_ended(job);
 	const int64_t hit = ended ? c->hit : 0;
 
-	json_object(j, "usage");
-	json_int(j, "input_tokens", (int64_t)job->query.prompt[0].n - hit);
-	json_int(j, "cache_creation_input_tokens", ended && !c->pin.renewed ? c->pin.tokens : 0);
-	json_int(j, "cache_read_input_tokens", hit);
-	json_int(j, "output_tokens", ended ? c->generated : 0);
-	json_end(j);
+	json_put(j, "'usage': {'input_tokens': %ld, 'cache_creation_input_tokens': %ld",
+		(int64_t)job->query.prompt[0].n - hit, ended && !c->pin.renewed ? c->pin.tokens : 0);
+	json_put(
+		j, "'cache_read_input_tokens': %ld, 'output_tokens': %ld}", hit, ended ? c->generated : 0);
 }
 
 /* Whose input is JSON already, unless the answer broke off within it. */
@@ -193,10 +179,9 @@ static void put_block(struct json *j, const char *key, const struct part *p, boo
 	cJSON *input = p->kind == PART_CALL ? cJSON_ParseWithLength(p->text, p->n) : NULL;
 
 	json_object(j, key);
-	json_text(j, "type", types[p->kind]);
+	json_put(j, "'type': %s", types[p->kind]);
 	if (p->kind == PART_CALL) {
-		json_text(j, "id", p->id);
-		json_text(j, "name", p->name);
+		json_put(j, "'id': %s, 'name': %s", p->id, p->name);
 		json_raw(j, "input", is_whole && input ? p->text : "{}", is_whole && input ? p->n : 2);
 	} else {
 		json_bytes(j, types[p->kind], p->text, p->n);
@@ -210,48 +195,34 @@ static void put_block(struct json *j, const char *key, const struct part *p, boo
 static void put_head(struct json *j, const char *key, const struct job *job)
 {
 	json_object(j, key);
-	json_text(j, "id", job->id);
-	json_text(j, "type", "message");
-	json_text(j, "role", "assistant");
-	json_text(j, "model", job->s->name);
-	json_array(j, "content");
+	json_put(j, "'id': %s, 'type': 'message', 'role': 'assistant', 'model': %s, 'content': [",
+		job->id, job->s->name);
 }
 
-static char *whole(struct job *job, size_t *size)
+void reply_message(struct job *job, struct json *j)
 {
 	const struct choice *c = &job->choice[0];
-	struct json j = { 0 };
 	struct part p;
 
 	reply_grow(&job->choice[0], true);
-	put_head(&j, NULL, job);
+	put_head(j, NULL, job);
 	for (int32_t i = 0; dialect_part(c, i, &p); i++)
-		put_block(&j, NULL, &p, true);
-	json_end(&j);
-	put_reason(&j, c);
-	put_usage(&j, job);
-	json_hash(&j, "hash", c->hash);
-	json_int(&j, "request", c->request);
-	return json_take(&j, size);
+		put_block(j, NULL, &p, true);
+	json_put(j, "]");
+	put_reason(j, c);
+	put_usage(j, job);
+	json_put(j, "'hash': %lx, 'request': %ld", c->hash, c->request);
 }
 
 /* ---- streams ---- */
-
-static void head(struct json *j, const char *type)
-{
-	json_object(j, NULL);
-	json_text(j, "type", type);
-}
 
 static void begin(struct job *job)
 {
 	struct json j = { 0 };
 
-	head(&j, "message_start");
+	json_put(&j, "{'type': 'message_start'");
 	put_head(&j, "message", job);
-	json_end(&j);
-	json_null(&j, "stop_reason");
-	json_null(&j, "stop_sequence");
+	json_put(&j, "], 'stop_reason': null, 'stop_sequence': null");
 	put_usage(&j, job);
 	dialect_event(job, "message_start", &j);
 }
@@ -260,8 +231,7 @@ static void part_begin(struct job *job, const struct part *p)
 {
 	struct json j = { 0 };
 
-	head(&j, "content_block_start");
-	json_int(&j, "index", p->index);
+	json_put(&j, "{'type': 'content_block_start', 'index': %d", p->index);
 	put_block(&j, "content_block", p, false);
 	dialect_event(job, "content_block_start", &j);
 }
@@ -272,10 +242,8 @@ static void part_more(struct job *job, const struct part *p, const char *text, s
 							 *const names[] = { "thinking", "text", "partial_json" };
 	struct json j = { 0 };
 
-	head(&j, "content_block_delta");
-	json_int(&j, "index", p->index);
-	json_object(&j, "delta");
-	json_text(&j, "type", types[p->kind]);
+	json_put(&j, "{'type': 'content_block_delta', 'index': %d, 'delta': {'type': %s", p->index,
+		types[p->kind]);
 	json_bytes(&j, names[p->kind], text, n);
 	dialect_event(job, "content_block_delta", &j);
 }
@@ -284,48 +252,34 @@ static void part_end(struct job *job, const struct part *p)
 {
 	struct json j = { 0 };
 
-	head(&j, "content_block_stop");
-	json_int(&j, "index", p->index);
+	json_put(&j, "{'type': 'content_block_stop', 'index': %d", p->index);
 	dialect_event(job, "content_block_stop", &j);
-}
-
-static void send_failure(struct job *job)
-{
-	const char *why = job->choice[0].why;
-	struct json j = { 0 };
-
-	head(&j, "error");
-	json_object(&j, "error");
-	json_text(&j, "type", "api_error");
-	json_text(&j, "message", *why ? why : "the answer failed");
-	dialect_event(job, "error", &j);
 }
 
 static void end(struct job *job)
 {
+	const struct choice *c = &job->choice[0];
 	struct json j = { 0 };
 
-	if (!strcmp(reply_reason(&job->choice[0]), "abort")) {
-		send_failure(job);
+	if (!strcmp(reply_reason(c), "abort")) {
+		json_put(&j, "{'type': 'error', 'error': {'type': 'api_error', 'message': %s",
+			*c->why ? c->why : "the answer failed");
+		dialect_event(job, "error", &j);
 		return;
 	}
-	head(&j, "message_delta");
-	json_object(&j, "delta");
-	put_reason(&j, &job->choice[0]);
-	json_end(&j);
+	json_put(&j, "{'type': 'message_delta', 'delta': {");
+	put_reason(&j, c);
+	json_put(&j, "}");
 	put_usage(&j, job);
-	json_hash(&j, "hash", job->choice[0].hash);
-	json_int(&j, "request", job->choice[0].request);
+	json_put(&j, "'hash': %lx, 'request': %ld", c->hash, c->request);
 	dialect_event(job, "message_delta", &j);
-	head(&j, "message_stop");
+	json_put(&j, "{'type': 'message_stop'");
 	dialect_event(job, "message_stop", &j);
 }
 
-const struct dialect dialect_messages = { .prefix = "msg",
-	.field = fields,
+const struct dialect dialect_messages = { .field = fields,
 	.n_fields = sizeof fields / sizeof *fields,
 	.messages = read_messages,
-	.whole = whole,
 	.begin = begin,
 	.part_begin = part_begin,
 	.part_more = part_more,

@@ -174,15 +174,6 @@ static void put_number(struct out *o, const char *name, const char *of, int64_t 
 	fprintf(o->f, "cutaway:%s{%s} %" PRId64 "\n", name, of, value);
 }
 
-/* at: offset of a number in struct metrics. */
-static void put(struct out *o, const char *type, const char *name, const char *help, size_t at)
-{
-	put_head(o, type, name, help);
-	for (int32_t i = 0; i < o->n; i++)
-		put_number(
-			o, name, label(o, i), *(const int64_t *)(const void *)((const char *)o->m[i] + at));
-}
-
 static void put_buckets(struct out *o, const char *name, const char *of, const double *bound,
 	const struct metrics_histogram *h)
 {
@@ -198,13 +189,63 @@ static void put_buckets(struct out *o, const char *name, const char *of, const d
 		name, of, n, name, of, h->sum, name, of, n);
 }
 
-static void put_histogram(
-	struct out *o, const double *bound, const char *name, const char *help, size_t at)
+enum type { GAUGE, COUNTER, SECONDS, TOKENS };
+
+/* Of each engine: a number of struct metrics, or a histogram of seconds or tokens. */
+static const struct quantity {
+	enum type type;
+	const char *name, *help;
+	size_t at; /* in struct metrics */
+} quantities[] = {
+#define AT(field) offsetof(struct metrics, field)
+	{ GAUGE, "num_requests_running", "Requests in slots.", AT(running) },
+	{ GAUGE, "num_requests_waiting", "Requests in the queue.", AT(waiting) },
+	{ COUNTER, "num_preemptions_total", "Requests that gave up their pages to others.",
+		AT(preemptions) },
+	{ COUNTER, "prompt_tokens_total", "Tokens of prompts.", AT(prompt_tokens) },
+	{ COUNTER, "generation_tokens_total", "Tokens generated.", AT(generated_tokens) },
+	{ COUNTER, "prefix_cache_queries_total", "Tokens looked up in the prefix cache.",
+		AT(asked_tokens) },
+	{ COUNTER, "prefix_cache_hits_total", "Tokens found there.", AT(hit_tokens) },
+	{ COUNTER, "spec_decode_num_drafts_total", "Drafts verified.", AT(drafts) },
+	{ COUNTER, "spec_decode_num_draft_tokens_total", "Tokens drafted.", AT(drafted) },
+	{ COUNTER, "spec_decode_num_accepted_tokens_total", "Of them, accepted.", AT(accepted) },
+	/* what vLLM has not */
+	{ GAUGE, "prefix_pins", "Declared prefixes that live.", AT(pins) },
+	{ GAUGE, "prefix_pages_pinned", "Pages that they keep.", AT(pages_pinned) },
+	{ COUNTER, "prefix_pinned_hits_total",
+		"Of the tokens found in the prefix cache, those that pins kept.", AT(pinned_tokens) },
+	{ COUNTER, "prefix_pins_refused_total", "Pins refused for want of room.", AT(pins_refused) },
+	{ SECONDS, "time_to_first_token_seconds", "From arrival to the first token.", AT(first_token) },
+	{ SECONDS, "inter_token_latency_seconds", "From a token to the next of its request.",
+		AT(between) },
+	{ SECONDS, "request_time_per_output_token_seconds", "Mean of that for a request.",
+		AT(per_token) },
+	{ SECONDS, "e2e_request_latency_seconds", "From arrival to the end.", AT(whole) },
+	{ SECONDS, "request_queue_time_seconds", "In the queue.", AT(queue) },
+	{ SECONDS, "request_inference_time_seconds", "From the queue to the end.", AT(inference) },
+	{ SECONDS, "request_prefill_time_seconds", "From the queue to the first token.", AT(prefill) },
+	{ SECONDS, "request_decode_time_seconds", "From the first token to the end.", AT(decode) },
+	{ TOKENS, "request_prompt_tokens", "Tokens of a prompt.", AT(prompt) },
+	{ TOKENS, "request_generation_tokens", "Tokens of an answer.", AT(answer) },
+	{ TOKENS, "iteration_tokens_total", "Tokens of prompts and answers in a step.", AT(step) },
+};
+
+static void put(struct out *o, const struct quantity *q)
 {
-	put_head(o, "histogram", name, help);
-	for (int32_t i = 0; i < o->n; i++)
-		put_buckets(o, name, label(o, i), bound,
-			(const struct metrics_histogram *)(const void *)((const char *)o->m[i] + at));
+	put_head(o,
+		q->type == GAUGE     ? "gauge"
+		: q->type == COUNTER ? "counter"
+							 : "histogram",
+		q->name, q->help);
+	for (int32_t i = 0; i < o->n; i++) {
+		const void *at = (const char *)o->m[i] + q->at;
+
+		if (q->type <= COUNTER)
+			put_number(o, q->name, label(o, i), *(const int64_t *)at);
+		else
+			put_buckets(o, q->name, label(o, i), q->type == SECONDS ? seconds : tokens, at);
+	}
 }
 
 static void put_usage(struct out *o)
@@ -220,25 +261,6 @@ static void put_usage(struct out *o)
 	}
 }
 
-#define AT(field) offsetof(struct metrics, field)
-
-static void put_counters(struct out *o)
-{
-	put(o, "gauge", "num_requests_running", "Requests in slots.", AT(running));
-	put(o, "gauge", "num_requests_waiting", "Requests in the queue.", AT(waiting));
-	put_usage(o);
-	put(o, "counter", "num_preemptions_total", "Requests that gave up their pages to others.",
-		AT(preemptions));
-	put(o, "counter", "prompt_tokens_total", "Tokens of prompts.", AT(prompt_tokens));
-	put(o, "counter", "generation_tokens_total", "Tokens generated.", AT(generated_tokens));
-	put(o, "counter", "prefix_cache_queries_total", "Tokens looked up in the prefix cache.",
-		AT(asked_tokens));
-	put(o, "counter", "prefix_cache_hits_total", "Tokens found there.", AT(hit_tokens));
-	put(o, "counter", "spec_decode_num_drafts_total", "Drafts verified.", AT(drafts));
-	put(o, "counter", "spec_decode_num_draft_tokens_total", "Tokens drafted.", AT(drafted));
-	put(o, "counter", "spec_decode_num_accepted_tokens_total", "Of them, accepted.", AT(accepted));
-}
-
 /* Of positions that no draft reached there are no samples. */
 static void put_positions(struct out *o)
 {
@@ -252,26 +274,25 @@ static void put_positions(struct out *o)
 				label(o, e), i, o->m[e]->accepted_at[i]);
 }
 
-/* What vLLM has not. */
-static void put_own(struct out *o, const struct metrics_http *h)
+/* Of the server as a whole. */
+static void put_server(
+	struct out *o, const char *type, const char *name, const char *help, int64_t value)
 {
-	put(o, "gauge", "prefix_pins", "Declared prefixes that live.", AT(pins));
-	put(o, "gauge", "prefix_pages_pinned", "Pages that they keep.", AT(pages_pinned));
-	put(o, "counter", "prefix_pinned_hits_total",
-		"Of the tokens found in the prefix cache, those that pins kept.", AT(pinned_tokens));
-	put(o, "counter", "prefix_pins_refused_total", "Pins refused for want of room.",
-		AT(pins_refused));
-	put_head(
-		o, "counter", "requests_refused_total", "Requests refused because the queue was full.");
-	put_number(o, "requests_refused_total", o->model, h->refused);
-	put_head(o, "gauge", "requests_held",
-		"Requests that wait for the model to be opened, or for others' bodies to be read.");
-	put_number(o, "requests_held", o->model, h->held);
-	put_head(o, "counter", "http_errors_total", "Replies with a status of 400 or more.");
-	put_number(o, "http_errors_total", o->model, h->errors);
-	put_head(o, "counter", "connections_closed_total",
-		"Connections closed because a request did not come in time, or to take others.");
-	put_number(o, "connections_closed_total", o->model, h->closed);
+	put_head(o, type, name, help);
+	put_number(o, name, o->model, value);
+}
+
+static void put_http(struct out *o, const struct metrics_http *h)
+{
+	put_server(o, "counter", "requests_refused_total",
+		"Requests refused because the queue was full.", h->refused);
+	put_server(o, "gauge", "requests_held",
+		"Requests that wait for the model to be opened, or for others' bodies to be read.",
+		h->held);
+	put_server(
+		o, "counter", "http_errors_total", "Replies with a status of 400 or more.", h->errors);
+	put_server(o, "counter", "connections_closed_total",
+		"Connections closed because a request did not come in time, or to take others.", h->closed);
 }
 
 static void put_finished(struct out *o)
@@ -285,32 +306,6 @@ static void put_finished(struct out *o)
 				label(o, e), word[i], o->m[e]->finished[i]);
 }
 
-static void put_times(struct out *o)
-{
-	put_histogram(o, seconds, "time_to_first_token_seconds", "From arrival to the first token.",
-		AT(first_token));
-	put_histogram(o, seconds, "inter_token_latency_seconds",
-		"From a token to the next of its request.", AT(between));
-	put_histogram(o, seconds, "request_time_per_output_token_seconds",
-		"Mean of that for a request.", AT(per_token));
-	put_histogram(o, seconds, "e2e_request_latency_seconds", "From arrival to the end.", AT(whole));
-	put_histogram(o, seconds, "request_queue_time_seconds", "In the queue.", AT(queue));
-	put_histogram(
-		o, seconds, "request_inference_time_seconds", "From the queue to the end.", AT(inference));
-	put_histogram(o, seconds, "request_prefill_time_seconds", "From the queue to the first token.",
-		AT(prefill));
-	put_histogram(
-		o, seconds, "request_decode_time_seconds", "From the first token to the end.", AT(decode));
-}
-
-static void put_sizes(struct out *o)
-{
-	put_histogram(o, tokens, "request_prompt_tokens", "Tokens of a prompt.", AT(prompt));
-	put_histogram(o, tokens, "request_generation_tokens", "Tokens of an answer.", AT(answer));
-	put_histogram(
-		o, tokens, "iteration_tokens_total", "Tokens of prompts and answers in a step.", AT(step));
-}
-
 char *metrics_text(const struct metrics *const *m, int32_t n, const struct metrics_http *http,
 	const char *name, size_t *size)
 {
@@ -320,12 +315,12 @@ char *metrics_text(const struct metrics *const *m, int32_t n, const struct metri
 	if (!o.f)
 		return NULL;
 	set_model(&o, name);
-	put_counters(&o);
-	put_own(&o, http);
+	for (size_t i = 0; i < sizeof quantities / sizeof *quantities; i++)
+		put(&o, &quantities[i]);
+	put_usage(&o);
+	put_http(&o, http);
 	put_positions(&o);
 	put_finished(&o);
-	put_times(&o);
-	put_sizes(&o);
 	if (fclose(o.f)) {
 		free(text);
 		return NULL;

@@ -94,54 +94,40 @@ static double seconds(int64_t ns)
 	return ns == INT64_MAX ? (double)INFINITY : (double)ns / 1e9; /* told as null */
 }
 
-static void put_pin(
-	struct json *j, const char *name, const struct replica *r, const struct served_pin *p)
+static void put_pin(struct json *j, const struct replica *r, const struct served_pin *p)
 {
 	const int64_t left = p->ends_ns == INT64_MAX ? INT64_MAX : p->ends_ns - now_ns();
 
-	json_object(j, name);
-	json_int(j, "pin", p->pin);
+	json_put(j, "{'pin': %ld", p->pin);
 	reply_replica(j, r);
-	json_text(j, "state", p->whole ? "kept" : "computing");
-	json_int(j, "declared_tokens", p->asked);
-	json_int(j, "tokens", p->tokens);
-	json_int(j, "pages", p->pages);
-	json_int(j, "bytes", p->bytes);
-	json_real(j, "ttl", seconds(p->ttl_ns), 6);
-	json_real(j, "expires_in", seconds(left > 0 ? left : 0), 6);
-	json_int(j, "prompts", p->prompts);
-	json_int(j, "given_tokens", p->given);
-	json_end(j);
+	json_put(j, "'state': %s, 'declared_tokens': %ld, 'tokens': %ld, 'pages': %ld, 'bytes': %ld",
+		p->whole ? "kept" : "computing", p->asked, p->tokens, p->pages, p->bytes);
+	json_put(j, "'ttl': %.6g, 'expires_in': %.6g, 'prompts': %ld, 'given_tokens': %ld}",
+		seconds(p->ttl_ns), seconds(left > 0 ? left : 0), p->prompts, p->given);
 }
 
-static void put_refused(struct json *j, const char *name, const char *why)
+/* Of the pin that was asked for. */
+static void put_asked(struct json *j, const struct choice *c)
 {
-	json_object(j, name);
-	json_text(j, "state", "refused");
-	json_text(j, "why", why);
-	json_end(j);
+	if (c->pin.pin)
+		put_pin(j, c->replica, &c->pin);
+	else
+		json_put(j, "{'state': 'refused', 'why': %s}", c->refused);
 }
 
 void reply_pin(struct json *j, const struct job *job)
 {
 	const struct choice *c = job->n_choices ? &job->choice[0] : NULL;
 
-	if (c && c->pin.pin)
-		put_pin(j, "pin", c->replica, &c->pin);
-	else if (c && *c->refused)
-		put_refused(j, "pin", c->refused);
+	if (!c || (!c->pin.pin && !*c->refused))
+		return;
+	json_put(j, "'pin':");
+	put_asked(j, c);
 }
 
-char *pins_made(struct job *job, size_t *size)
+void pins_made(struct job *job, struct json *j)
 {
-	const struct choice *c = &job->choice[0];
-	struct json j = { 0 };
-
-	if (c->pin.pin)
-		put_pin(&j, NULL, c->replica, &c->pin);
-	else
-		put_refused(&j, NULL, c->refused);
-	return json_take(&j, size);
+	put_asked(j, &job->choice[0]);
 }
 
 static int64_t pages_pinned(const struct serve *s)
@@ -153,22 +139,16 @@ static int64_t pages_pinned(const struct serve *s)
 	return n;
 }
 
-char *pins_list(struct job *job, size_t *size, struct err *e)
+void pins_list(struct job *job, struct json *j)
 {
 	struct serve *s = job->s;
-	struct json j = { 0 };
 
-	(void)e;
 	pthread_mutex_lock(&s->lock);
-	json_object(&j, NULL);
-	json_text(&j, "object", "list");
-	json_int(&j, "pages_pinned", pages_pinned(s));
-	json_array(&j, "data");
+	json_put(j, "{'object': 'list', 'pages_pinned': %ld, 'data': [", pages_pinned(s));
 	for (int32_t i = 0; i < s->n_replicas; i++)
 		for (int32_t k = 0; k < s->replica[i].n_pins; k++)
-			put_pin(&j, NULL, &s->replica[i], &s->replica[i].pin[k]);
+			put_pin(j, &s->replica[i], &s->replica[i].pin[k]);
 	pthread_mutex_unlock(&s->lock);
-	return json_take(&j, size);
 }
 
 struct unpin_job {
@@ -220,29 +200,22 @@ static bool is_clear(struct serve *s, int32_t of, const char *pin)
 	return of >= 0 || n < 2;
 }
 
-char *pins_delete(struct job *job, size_t *size, struct err *e)
+void pins_delete(struct job *job, struct json *j)
 {
 	struct serve *s = job->s;
+	struct err *e = &job->error;
 	struct unpin_job u = { 0 };
 	const int32_t of = replica_of(s, job->rest, &u.pin);
-	struct json j = { 0 };
 
-	if (!is_clear(s, of, u.pin)) {
+	if (!is_clear(s, of, u.pin))
 		err_set(e, ERR_USAGE,
 			"several replicas have a pin %.40s: DELETE /pins/REPLICA/%.40s ends one", u.pin, u.pin);
-		return NULL;
-	}
-	for (int32_t i = 0; i < s->n_replicas; i++)
-		if ((of < 0 || of == i) && !actor_call(s->replica[i].session->actor, remove_pins, &u)) {
+	for (int32_t i = 0; i < s->n_replicas && !e->code; i++)
+		if ((of < 0 || of == i) && !actor_call(s->replica[i].session->actor, remove_pins, &u))
 			err_set(e, ERR_INTERRUPTED, "the server ends");
-			return NULL;
-		}
-	job->missing = u.pin && !u.n;
-	if (job->missing) {
+	job->missing = !e->code && u.pin && !u.n;
+	if (job->missing)
 		err_set(e, ERR_USAGE, "there is no pin %.40s; see GET /pins", job->rest);
-		return NULL;
-	}
-	json_object(&j, NULL);
-	json_int(&j, "removed", u.n);
-	return json_take(&j, size);
+	else
+		json_put(j, "{'removed': %d", u.n);
 }

@@ -242,14 +242,6 @@ static int read_logprobs(struct query *a, const cJSON *o, struct err *e)
 								  : 0;
 }
 
-/* The chat's form of a dialect's request, which is kept. */
-static cJSON *translate(struct query *a, const struct dialect *d, cJSON *o, struct err *e)
-{
-	a->dialect = d;
-	a->asked = o;
-	return o ? dialect_chat(d, o, e) : NULL;
-}
-
 static int read_all(struct query *a, enum query_kind kind, const struct dialect *d,
 	const struct serve *s, const char *body, size_t size, struct err *e)
 {
@@ -257,8 +249,11 @@ static int read_all(struct query *a, enum query_kind kind, const struct dialect 
 	int rc;
 
 	a->kind = kind;
-	if (d)
-		o = translate(a, d, o, e);
+	if (d) { /* the request is kept, in the chat's form it is read */
+		a->dialect = d;
+		a->asked = o;
+		o = o ? dialect_chat(d, o, e) : NULL;
+	}
 	a->set = *s->o.answer;
 	a->set.stop = (struct setting_stops){ { NULL } };
 	if (!o || setting_stops_copy(&a->set.stop, &s->o.answer->stop, e)) {

@@ -11,10 +11,10 @@
 enum value { TEXT_OF, JSON_OF, FLAG_OF };
 
 static const struct form {
-	const char *name;
+	const char *name; /* OF.NAME: a member of another field */
 	enum value value; /* JSON_OF: a schema or list, as JSON or as a text that is */
 	const char *scheme;
-} fields[] = {
+} forms[] = {
 	{ "guided_json", JSON_OF, "schema:" },
 	{ "guided_regex", TEXT_OF, "regex:" },
 	{ "guided_choice", JSON_OF, "choice:" },
@@ -24,16 +24,11 @@ static const struct form {
 	{ "json_schema", JSON_OF, "schema:" },
 	{ "regex", TEXT_OF, "regex:" },
 	{ "ebnf", TEXT_OF, "gbnf:" },
-}, structured[] = {
-	{ "json", JSON_OF, "schema:" },
-	{ "regex", TEXT_OF, "regex:" },
-	{ "choice", JSON_OF, "choice:" },
-	{ "grammar", TEXT_OF, "gbnf:" },
-	{ "json_object", FLAG_OF, "json" },
-};
-enum {
-	N_FIELDS = sizeof fields / sizeof *fields,
-	N_STRUCTURED = sizeof structured / sizeof *structured
+	{ "structured_outputs.json", JSON_OF, "schema:" },
+	{ "structured_outputs.regex", TEXT_OF, "regex:" },
+	{ "structured_outputs.choice", JSON_OF, "choice:" },
+	{ "structured_outputs.grammar", TEXT_OF, "gbnf:" },
+	{ "structured_outputs.json_object", FLAG_OF, "json" },
 };
 
 /* ---- specs ---- */
@@ -83,32 +78,29 @@ static int bind_json(
 	return rc;
 }
 
-static int bind_form(
-	struct query *a, const char *field, const struct form *f, const cJSON *v, struct err *e)
+static int bind_form(struct query *a, const struct form *f, const cJSON *v, struct err *e)
 {
 	switch (f->value) {
 	case TEXT_OF:
-		return cJSON_IsString(v) ? bind_to(a, field, f->scheme, v->valuestring, e)
-								 : err_set(e, ERR_USAGE, "%s: a text is needed", field);
+		return cJSON_IsString(v) ? bind_to(a, f->name, f->scheme, v->valuestring, e)
+								 : err_set(e, ERR_USAGE, "%s: a text is needed", f->name);
 	case FLAG_OF:
-		return cJSON_IsTrue(v) ? bind_to(a, field, f->scheme, "", e)
-							   : err_set(e, ERR_USAGE, "%s: true or false is needed", field);
-	default: return bind_json(a, field, f->scheme, v, e);
+		return cJSON_IsTrue(v) ? bind_to(a, f->name, f->scheme, "", e)
+							   : err_set(e, ERR_USAGE, "%s: true or false is needed", f->name);
+	default: return bind_json(a, f->name, f->scheme, v, e);
 	}
 }
 
-static int bind_fields(
-	struct query *a, const cJSON *o, const char *of, const struct form *form, int n, struct err *e)
+static int bind_forms(struct query *a, const cJSON *o, struct err *e)
 {
-	char name[64];
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+		const char *dot = strchr(forms[i].name, '.');
+		const cJSON *v = dot ? foreign_member(foreign_member(o, "structured_outputs"), dot + 1)
+							 : foreign_member(o, forms[i].name);
 
-	for (int i = 0; i < n; i++) {
-		const cJSON *v = foreign_member(o, form[i].name);
-
-		snprintf(name, sizeof name, "%s%s%s", of ? of : "", of ? "." : "", form[i].name);
 		/* an empty schema allows any JSON: an object of nothing is something here */
 		if (v && !cJSON_IsNull(v) && !cJSON_IsFalse(v) &&
-			!(cJSON_IsString(v) && !*v->valuestring) && bind_form(a, name, &form[i], v, e))
+			!(cJSON_IsString(v) && !*v->valuestring) && bind_form(a, &forms[i], v, e))
 			return -1;
 	}
 	return 0;
@@ -151,12 +143,8 @@ static int read_format(struct query *a, const cJSON *v, struct err *e)
 
 int query_grammar(struct query *a, const cJSON *o, struct err *e)
 {
-	const cJSON *v = foreign_member(o, "structured_outputs");
-
 	return read_response_format(a, foreign_member(o, "response_format"), e) ||
-				   read_format(a, foreign_member(o, "format"), e) ||
-				   bind_fields(a, o, NULL, fields, N_FIELDS, e) ||
-				   bind_fields(a, v, "structured_outputs", structured, N_STRUCTURED, e)
+				   read_format(a, foreign_member(o, "format"), e) || bind_forms(a, o, e)
 			   ? -1
 			   : 0;
 }

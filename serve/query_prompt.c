@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/text.h"
 
 /* What a message declares stable: so many bytes of its text; 0: nothing. */
 struct mark {
@@ -58,10 +59,8 @@ static char *read_text(
 /* The label begins with a prompt's first words, in whole characters. */
 static void label(struct query *a, const char *text)
 {
-	size_t n = strnlen(text, sizeof a->label - 1);
+	const size_t n = text_fit(text, strnlen(text, sizeof a->label - 1));
 
-	while (text[n] && n && ((unsigned char)text[n] & 0xc0) == 0x80)
-		n--;
 	memcpy(a->label, text, n);
 	a->label[n] = '\0';
 }

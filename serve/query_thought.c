@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 int query_variable(struct query *a, const char *name, const cJSON *value, struct err *e)
 {
 	struct chat_variable v = { NULL, NULL };
@@ -19,27 +21,17 @@ int query_variable(struct query *a, const char *name, const cJSON *value, struct
 	return v.name && v.value ? 0 : err_set(e, ERR_MEMORY, "no memory for the template");
 }
 
-/* What the conversation, the tokenizer and other fields say. */
-static bool is_own(const char *name)
-{
-	static const char *const own[] = { "messages", "tools", "add_generation_prompt", "bos_token",
-		"eos_token" };
-
-	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-		if (!strcmp(name, own[i]))
-			return true;
-	return false;
-}
-
 static int read_variables(struct query *a, const cJSON *o, struct err *e)
 {
+	/* what the conversation, the tokenizer and other fields say */
+	static const char own[] = "messages tools add_generation_prompt bos_token eos_token";
 	const cJSON *of = foreign_member(o, "chat_template_kwargs"), *v;
 
 	if (of && !cJSON_IsNull(of) && !cJSON_IsObject(of))
 		return err_set(e, ERR_USAGE, "chat_template_kwargs: an object is needed");
 	cJSON_ArrayForEach(v, of)
 	{
-		if (is_own(v->string))
+		if (text_word(own, ' ', v->string, strlen(v->string)) >= 0)
 			return err_set(e, ERR_USAGE, "chat_template_kwargs: %s is set otherwise", v->string);
 		if (query_variable(a, v->string, v, e))
 			return -1;
@@ -57,62 +49,42 @@ struct wish {
 	double budget; /* -1: none */
 };
 
-/* A word of effort; "none" asks for no thought. */
-static void wish_effort(struct wish *w, const cJSON *v)
+/* What a value says: true or false; the same, else a word of effort; that alone; a type, of which
+ * "disabled" asks for no thought; tokens. */
+enum says { ENABLED, SWITCH, EFFORT, TYPE, BUDGET };
+
+static const struct {
+	const char *name, *member; /* member: of an object, what says it; NULL: the value itself */
+	enum says says;
+} wishes[] = {
+	{ "enable_thinking", NULL, SWITCH },
+	{ "think", NULL, SWITCH },
+	{ "reasoning_effort", NULL, EFFORT },
+	{ "thinking", "type", TYPE },
+	{ "thinking", "budget_tokens", BUDGET },
+	{ "reasoning", "enabled", ENABLED },
+	{ "reasoning", "effort", EFFORT },
+	{ "reasoning", "max_tokens", BUDGET },
+	{ "thinking_token_budget", NULL, BUDGET },
+	{ "thinking_budget", NULL, BUDGET },
+};
+
+/* A word of effort, "none", asks for no thought. */
+static void wish(struct wish *w, enum says says, const cJSON *v)
 {
 	const char *word = cJSON_GetStringValue(v);
 
-	if (!word)
-		return;
-	w->think = strcmp(word, "none") != 0;
-	w->effort = w->think ? word : NULL;
-}
-
-static void wish_budget(struct wish *w, const cJSON *v)
-{
-	if (cJSON_IsNumber(v))
-		w->budget = v->valuedouble;
-}
-
-/* {"type": "enabled", "budget_tokens": 1024} */
-static void wish_thinking(struct wish *w, const cJSON *v)
-{
-	const char *type = foreign_text(v, "type");
-
-	if (type)
-		w->think = strcmp(type, "disabled") != 0;
-	wish_budget(w, foreign_member(v, "budget_tokens"));
-}
-
-/* {"effort": "low", "max_tokens": 1024, "enabled": true} */
-static void wish_reasoning(struct wish *w, const cJSON *v)
-{
-	if (cJSON_IsBool(foreign_member(v, "enabled")))
-		w->think = cJSON_IsTrue(foreign_member(v, "enabled"));
-	wish_effort(w, foreign_member(v, "effort"));
-	wish_budget(w, foreign_member(v, "max_tokens"));
-}
-
-static void wish_bool(struct wish *w, const cJSON *v)
-{
-	if (cJSON_IsBool(v))
+	if (says <= SWITCH && cJSON_IsBool(v)) {
 		w->think = cJSON_IsTrue(v);
-	else
-		wish_effort(w, v);
+	} else if (says == BUDGET && cJSON_IsNumber(v)) {
+		w->budget = v->valuedouble;
+	} else if (says == TYPE && word) {
+		w->think = strcmp(word, "disabled") != 0;
+	} else if ((says == SWITCH || says == EFFORT) && word) {
+		w->think = strcmp(word, "none") != 0;
+		w->effort = w->think ? word : NULL;
+	}
 }
-
-static const struct {
-	const char *name;
-	void (*read)(struct wish *w, const cJSON *v);
-} wishes[] = {
-	{ "enable_thinking", wish_bool },
-	{ "think", wish_bool },
-	{ "reasoning_effort", wish_effort },
-	{ "thinking", wish_thinking },
-	{ "reasoning", wish_reasoning },
-	{ "thinking_token_budget", wish_budget },
-	{ "thinking_budget", wish_budget },
-};
 
 /* What the template cannot be told is refused. */
 static int tell_template(
@@ -176,7 +148,7 @@ int query_thought(struct query *a, const cJSON *o, const struct serve *s, struct
 
 		if (v && !cJSON_IsNull(v)) {
 			w.field = wishes[i].name;
-			wishes[i].read(&w, v);
+			wish(&w, wishes[i].says, wishes[i].member ? foreign_member(v, wishes[i].member) : v);
 		}
 	}
 	a->thoughtless = !w.think;

@@ -125,12 +125,8 @@ void reply_head(struct json *j, const struct job *job, const char *object)
 
 	snprintf(
 		print, sizeof print, "%s%s%s", job->s->fingerprint, *job->lossy ? " " : "", job->lossy);
-	json_object(j, NULL);
-	json_text(j, "id", job->id);
-	json_text(j, "object", object);
-	json_int(j, "created", job->created);
-	json_text(j, "model", job->s->name);
-	json_text(j, "system_fingerprint", print);
+	json_put(j, "{'id': %s, 'object': %s, 'created': %ld, 'model': %s, 'system_fingerprint': %s",
+		job->id, object, job->created, job->s->name, print);
 }
 
 void reply_usage(struct json *j, const struct job *job)
@@ -143,30 +139,21 @@ void reply_usage(struct json *j, const struct job *job)
 		hit += job->choice[i * a->best_of].hit;
 		pinned += job->choice[i * a->best_of].pinned;
 	}
-	for (int32_t i = 0; i < job->n_choices; i++)
+	for (int32_t i = 0; i < job->n_choices; i++) {
 		generated += job->choice[i].generated;
-	for (int32_t i = 0; i < job->n_choices; i++)
 		thought += job->choice[i].thought_tokens;
-	for (int32_t i = 0; i < job->n_choices; i++)
 		made += job->choice[i].pin.renewed ? 0 : job->choice[i].pin.tokens;
-	json_object(j, "usage");
-	json_int(j, "prompt_tokens", prompt);
-	json_int(j, "completion_tokens", generated);
-	json_int(j, "total_tokens", prompt + generated);
-	json_object(j, "prompt_tokens_details");
-	json_int(j, "cached_tokens", hit);
-	json_int(j, "pinned_tokens", pinned);
-	json_int(j, "left_out_messages", (int64_t)a->left.messages);
-	json_int(j, "left_out_tokens", (int64_t)a->left.tokens);
-	json_end(j);
-	if (a->kind == QUERY_CHAT) {
-		json_object(j, "completion_tokens_details");
-		json_int(j, "reasoning_tokens", thought);
-		json_end(j);
 	}
-	json_int(j, "cache_creation_input_tokens", made);
-	json_int(j, "cache_read_input_tokens", pinned);
-	json_end(j);
+	json_put(j, "'usage': {'prompt_tokens': %ld, 'completion_tokens': %ld, 'total_tokens': %ld",
+		prompt, generated, prompt + generated);
+	json_put(j,
+		"'prompt_tokens_details': {'cached_tokens': %ld, 'pinned_tokens': %ld, "
+		"'left_out_messages': %zu, 'left_out_tokens': %zu}",
+		hit, pinned, a->left.messages, a->left.tokens);
+	if (a->kind == QUERY_CHAT)
+		json_put(j, "'completion_tokens_details': {'reasoning_tokens': %ld}", thought);
+	json_put(
+		j, "'cache_creation_input_tokens': %ld, 'cache_read_input_tokens': %ld}", made, pinned);
 }
 
 /* ---- log-probabilities ---- */
@@ -191,24 +178,21 @@ static void put_token(struct json *j, const struct choice *c, int32_t id, double
 /* Of the chat interface. */
 static void put_chat(struct json *j, const struct choice *c, size_t from, size_t to)
 {
-	json_object(j, "logprobs");
-	json_array(j, "content");
+	json_put(j, "'logprobs': {'content': [");
 	for (size_t i = from; i < to; i++) {
 		const struct served *t = &c->token[i];
 
-		json_object(j, NULL);
+		json_put(j, "{");
 		put_token(j, c, t->id, t->logp);
-		json_array(j, "top_logprobs");
+		json_put(j, "'top_logprobs': [");
 		for (int32_t k = 0; k < t->n_top; k++) {
-			json_object(j, NULL);
+			json_put(j, "{");
 			put_token(j, c, t->top[k].id, logp_of(t, &t->top[k]));
-			json_end(j);
+			json_put(j, "}");
 		}
-		json_end(j);
-		json_end(j);
+		json_put(j, "]}");
 	}
-	json_end(j);
-	json_end(j);
+	json_put(j, "]}");
 }
 
 /* Adds a text to those there are; false: it is among them, or there is no memory. */
@@ -289,31 +273,23 @@ static void put_text(struct json *j, const struct choice *c, size_t from, size_t
 {
 	int64_t offset = 0;
 
-	json_object(j, "logprobs");
-	json_array(j, "tokens");
+	json_put(j, "'logprobs': {'tokens': [");
 	for (size_t i = from; i < to; i++)
 		json_bytes(j, NULL, column_at(c, i).bytes.data, column_at(c, i).bytes.size);
-	json_end(j);
-	json_array(j, "token_logprobs");
+	json_put(j, "], 'token_logprobs': [");
 	for (size_t i = from; i < to; i++)
-		if (column_at(c, i).t)
-			json_real(j, NULL, column_at(c, i).t->logp, DIGITS);
-		else
-			json_null(j, NULL);
-	json_end(j);
-	json_array(j, "top_logprobs");
+		json_real(j, NULL, column_at(c, i).t ? column_at(c, i).t->logp : (double)NAN, DIGITS);
+	json_put(j, "], 'top_logprobs': [");
 	for (size_t i = from; i < to; i++)
 		if (column_at(c, i).t)
 			put_top(j, c, column_at(c, i).t);
 		else
 			json_null(j, NULL);
-	json_end(j);
-	json_array(j, "text_offset");
+	json_put(j, "], 'text_offset': [");
 	for (size_t i = 0; i < to; offset += count_chars(column_at(c, i++).bytes))
 		if (i >= from)
 			json_int(j, NULL, offset);
-	json_end(j);
-	json_end(j);
+	json_put(j, "]}");
 }
 
 void reply_logprobs(struct json *j, const struct choice *c, size_t from, size_t to)
@@ -348,103 +324,105 @@ void reply_call_id(const struct choice *c, size_t call, char id[REPLY_CALL_ID])
 	id[REPLY_CALL_ID - 1] = 0;
 }
 
+static void put_text_of(struct json *j, const char *key, const struct parts_text *t, size_t from)
+{
+	json_bytes(j, key, t->n ? t->text + from : "", t->n - from);
+}
+
+void reply_call(struct json *j, const struct choice *c, size_t call, bool head, size_t from)
+{
+	char id[REPLY_CALL_ID];
+
+	if (head) {
+		reply_call_id(c, call, id);
+		json_put(j, "'id': %s, 'type': 'function'", id);
+	}
+	json_put(j, "'function': {");
+	if (head)
+		put_text_of(j, "name", &c->parts.call[call].name, 0);
+	put_text_of(j, "arguments", &c->parts.call[call].args, from);
+	json_put(j, "}}");
+}
+
 static void put_message(struct json *j, const struct choice *c)
 {
 	const struct parts *p = &c->parts;
 
-	json_object(j, "message");
-	json_text(j, "role", "assistant");
+	json_put(j, "'message': {'role': 'assistant'");
 	if (p->n_calls && !p->text.n)
 		json_null(j, "content");
 	else
-		json_bytes(j, "content", p->text.n ? p->text.text : "", p->text.n);
+		put_text_of(j, "content", &p->text, 0);
 	if (p->thoughts.n)
-		json_bytes(j, "reasoning_content", p->thoughts.text, p->thoughts.n);
+		put_text_of(j, "reasoning_content", &p->thoughts, 0);
 	if (p->n_calls)
-		json_array(j, "tool_calls");
+		json_put(j, "'tool_calls': [");
 	for (size_t i = 0; i < p->n_calls; i++) {
-		char id[REPLY_CALL_ID];
-
-		reply_call_id(c, i, id);
-		json_object(j, NULL);
-		json_text(j, "id", id);
-		json_text(j, "type", "function");
-		json_object(j, "function");
-		json_bytes(j, "name", p->call[i].name.text, p->call[i].name.n);
-		json_bytes(
-			j, "arguments", p->call[i].args.n ? p->call[i].args.text : "", p->call[i].args.n);
-		json_end(j);
-		json_end(j);
+		json_put(j, "{");
+		reply_call(j, c, i, true, 0);
 	}
 	if (p->n_calls)
-		json_end(j);
-	json_null(j, "refusal");
-	json_end(j);
+		json_put(j, "]");
+	json_put(j, "'refusal': null}");
 }
 
 static void put_choice(struct json *j, const struct choice *c, int32_t index)
 {
 	const struct choice *computed = c->job->query.silent ? scorer_of(c) : c;
 
-	json_object(j, NULL);
-	json_int(j, "index", index);
+	json_put(j, "{'index': %d", index);
 	if (c->job->query.kind == QUERY_CHAT)
 		put_message(j, c);
 	else
 		json_bytes(j, "text", c->text ? c->text : "", c->n_text);
 	reply_logprobs(j, c, 0, count_prompt(c) + reply_tokens(c));
-	json_text(j, "finish_reason", reply_reason(c));
+	json_put(j, "'finish_reason': %s", reply_reason(c));
 	if (computed->request) {
-		json_hash(j, "hash", computed->n ? computed->token[computed->n - 1].hash : 0);
-		json_int(j, "request", computed->request);
+		json_put(j, "'hash': %lx, 'request': %ld",
+			computed->n ? computed->token[computed->n - 1].hash : 0, computed->request);
 		reply_replica(j, computed->replica);
 	}
-	json_end(j);
+	json_put(j, "}");
 }
 
 /* Of each prompt the n best by their mean log-probability; where all are told, in order. */
-char *reply_whole(struct job *job, size_t *size)
+void reply_whole(struct job *job, struct json *j)
 {
 	struct query *a = &job->query;
 	struct choice *order[QUERY_CHOICES];
-	struct json j = { 0 };
 	int32_t index = 0;
 
 	for (int32_t i = 0; i < job->n_choices; i++)
 		reply_grow(order[i] = &job->choice[i], true);
-	reply_head(&j, job, a->kind == QUERY_CHAT ? "chat.completion" : "text_completion");
-	json_array(&j, "choices");
+	reply_head(j, job, a->kind == QUERY_CHAT ? "chat.completion" : "text_completion");
+	json_put(j, "'choices': [");
 	for (int32_t p = 0; p < a->n_prompts; p++) {
 		struct choice **of = order + p * a->best_of;
 
 		if (a->best_of > a->n)
 			qsort(of, (size_t)a->best_of, sizeof *of, by_logp);
 		for (int32_t i = 0; i < a->n; i++)
-			put_choice(&j, of[i], index++);
+			put_choice(j, of[i], index++);
 	}
-	json_end(&j);
-	reply_usage(&j, job);
-	reply_pin(&j, job);
-	return json_take(&j, size);
+	json_put(j, "]");
+	reply_usage(j, job);
+	reply_pin(j, job);
 }
 
 /* /score: each token after the first, with its log-probability given those before it. */
-char *reply_score(struct job *job, size_t *size)
+void reply_score(struct job *job, struct json *j)
 {
 	const struct choice *c = &job->choice[0];
-	struct json j = { 0 };
 	double sum = 0;
 
-	json_object(&j, NULL);
-	json_ids(&j, "ids", job->query.prompt[0].ids, job->query.prompt[0].n);
-	json_array(&j, "logprobs");
+	json_object(j, NULL);
+	json_ids(j, "ids", job->query.prompt[0].ids, job->query.prompt[0].n);
+	json_array(j, "logprobs");
 	for (size_t i = 0; i < c->n; sum += c->token[i++].logp)
-		json_real(&j, NULL, c->token[i].logp, 9);
-	json_end(&j);
-	json_real(&j, "sum", sum, 9);
-	json_real(&j, "perplexity", c->n ? exp(-sum / (double)c->n) : NAN, 9);
+		json_real(j, NULL, c->token[i].logp, 9);
+	json_put(j, "], 'sum': %.9g, 'perplexity': %.9g", sum,
+		c->n ? exp(-sum / (double)c->n) : (double)NAN);
 	if (c->n)
-		json_hash(&j, "hash", c->token[c->n - 1].hash);
-	json_text(&j, "system_fingerprint", job->s->fingerprint);
-	return json_take(&j, size);
+		json_hash(j, "hash", c->token[c->n - 1].hash);
+	json_put(j, "'system_fingerprint': %s", job->s->fingerprint);
 }

@@ -22,7 +22,7 @@ static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
 		cJSON_ArrayForEach(one, tool)
 		{
 			if (strcmp(one->string, "type") != 0)
-				cJSON_AddItemToObject(to, one->string, cJSON_Duplicate(one, true));
+				dialect_copy(to, one->string, one);
 		}
 	}
 	return true;
@@ -100,7 +100,7 @@ static void add_reasoning(cJSON *messages, const cJSON *item)
 
 	cJSON_ArrayForEach(part, foreign_member(item, "content"))
 	{
-		dialect_add_text(m, "reasoning_content", foreign_text(part, "text"));
+		dialect_add_thought(m, foreign_text(part, "text"));
 	}
 }
 
@@ -124,8 +124,7 @@ static void add_output(cJSON *messages, const cJSON *item)
 {
 	cJSON *m = dialect_message(messages, "tool");
 
-	cJSON_AddItemToObject(
-		m, "tool_call_id", cJSON_Duplicate(foreign_member(item, "call_id"), true));
+	dialect_copy(m, "tool_call_id", foreign_member(item, "call_id"));
 	cJSON_AddItemToObject(m, "content", content_of(foreign_member(item, "output")));
 }
 
@@ -154,11 +153,9 @@ static void read_input(cJSON *chat, const cJSON *o, struct err *e)
 				*first = foreign_member(o, "instructions");
 
 	if (cJSON_IsString(first))
-		cJSON_AddItemToObject(
-			dialect_message(messages, "system"), "content", cJSON_Duplicate(first, true));
+		dialect_copy(dialect_message(messages, "system"), "content", first);
 	if (cJSON_IsString(input))
-		cJSON_AddItemToObject(
-			dialect_message(messages, "user"), "content", cJSON_Duplicate(input, true));
+		dialect_copy(dialect_message(messages, "user"), "content", input);
 	else if (!cJSON_IsArray(input) || !input->child)
 		err_set(e, ERR_USAGE, "input: a text or a list of items is needed");
 	else
@@ -189,11 +186,9 @@ static void put_id(
 static void put_text_part(struct json *j, const char *key, const char *text, size_t n)
 {
 	json_object(j, key);
-	json_text(j, "type", "output_text");
+	json_put(j, "'type': 'output_text'");
 	json_bytes(j, "text", text, n);
-	json_array(j, "annotations");
-	json_end(j);
-	json_end(j);
+	json_put(j, "'annotations': []}");
 }
 
 static const char *const prefixes[] = { "rs", "msg", "fc" };
@@ -205,29 +200,23 @@ static void put_item(struct json *j, const char *key, const struct job *job, con
 
 	json_object(j, key);
 	put_id(j, "id", job, prefixes[p->kind], p->index);
-	json_text(j, "type", types[p->kind]);
-	json_text(j, "status", status);
+	json_put(j, "'type': %s, 'status': %s", types[p->kind], status);
 	if (p->kind == PART_CALL) {
-		json_text(j, "call_id", p->id);
-		json_text(j, "name", p->name);
+		json_put(j, "'call_id': %s, 'name': %s", p->id, p->name);
 		json_bytes(j, "arguments", p->text, p->n);
 	} else {
-		if (p->kind == PART_TEXT)
-			json_text(j, "role", "assistant");
-		else
-			json_array(j, "summary"), json_end(j);
-		json_array(j, "content");
+		json_put(j, p->kind == PART_TEXT ? "'role': 'assistant'" : "'summary': []");
+		json_put(j, "'content': [");
 		if (p->kind == PART_TEXT && (p->n || strcmp(status, "in_progress") != 0))
 			put_text_part(j, NULL, p->text, p->n);
 		else if (p->n) {
-			json_object(j, NULL);
-			json_text(j, "type", "reasoning_text");
+			json_put(j, "{'type': 'reasoning_text'");
 			json_bytes(j, "text", p->text, p->n);
-			json_end(j);
+			json_put(j, "}");
 		}
-		json_end(j);
+		json_put(j, "]");
 	}
-	json_end(j);
+	json_put(j, "}");
 }
 
 static void put_usage(struct json *j, const struct job *job)
@@ -235,17 +224,12 @@ static void put_usage(struct json *j, const struct job *job)
 	const struct choice *c = &job->choice[0];
 	const int64_t prompt = (int64_t)job->query.prompt[0].n;
 
-	json_object(j, "usage");
-	json_int(j, "input_tokens", prompt);
-	json_object(j, "input_tokens_details");
-	json_int(j, "cached_tokens", c->hit);
-	json_end(j);
-	json_int(j, "output_tokens", c->generated);
-	json_object(j, "output_tokens_details");
-	json_int(j, "reasoning_tokens", c->thought_tokens);
-	json_end(j);
-	json_int(j, "total_tokens", prompt + c->generated);
-	json_end(j);
+	json_put(j,
+		"'usage': {'input_tokens': %ld, 'input_tokens_details': {'cached_tokens': %ld}, "
+		"'output_tokens': %ld",
+		prompt, c->hit, c->generated);
+	json_put(j, "'output_tokens_details': {'reasoning_tokens': %ld}, 'total_tokens': %ld}",
+		c->thought_tokens, prompt + c->generated);
 }
 
 /* What was asked for, as it was asked; where nothing was, `none`. */
@@ -263,31 +247,23 @@ static void put_output(struct json *j, const struct job *job)
 	const char *status = status_of(job);
 	struct part p;
 
-	if (!strcmp(status, "incomplete")) {
-		json_object(j, "incomplete_details");
-		json_text(j, "reason", "max_output_tokens");
-		json_end(j);
-	} else {
-		json_null(j, "incomplete_details");
-	}
-	json_array(j, "output");
+	json_put(j, !strcmp(status, "incomplete")
+					? "'incomplete_details': {'reason': 'max_output_tokens'}, 'output': ["
+					: "'incomplete_details': null, 'output': [");
 	for (int32_t i = 0; dialect_ended(job) && dialect_part(&job->choice[0], i, &p); i++)
 		put_item(j, NULL, job, &p, p.cut ? "incomplete" : "completed");
-	json_end(j);
+	json_put(j, "]");
 }
 
 static void put_error(struct json *j, const struct job *job)
 {
 	const char *why = job->choice[0].why;
 
-	if (strcmp(status_of(job), "failed") != 0) {
+	if (strcmp(status_of(job), "failed") != 0)
 		json_null(j, "error");
-		return;
-	}
-	json_object(j, "error");
-	json_text(j, "code", "server_error");
-	json_text(j, "message", *why ? why : "the answer failed");
-	json_end(j);
+	else
+		json_put(j, "'error': {'code': 'server_error', 'message': %s}",
+			*why ? why : "the answer failed");
 }
 
 static void put_response(struct json *j, const char *key, const struct job *job)
@@ -300,43 +276,32 @@ static void put_response(struct json *j, const char *key, const struct job *job)
 		{ "tools", "[]" }, { "truncation", "\"disabled\"" }, { "user", "null" } };
 
 	json_object(j, key);
-	json_text(j, "id", job->id);
-	json_text(j, "object", "response");
-	json_int(j, "created_at", job->created);
-	json_text(j, "status", status_of(job));
-	json_text(j, "model", job->s->name);
+	json_put(j, "'id': %s, 'object': 'response', 'created_at': %ld, 'status': %s, 'model': %s",
+		job->id, job->created, status_of(job), job->s->name);
 	put_error(j, job);
 	put_output(j, job);
 	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
 		put_asked(j, job, asked[i].name, asked[i].none);
-	json_null(j, "previous_response_id");
-	json_bool(j, "store", false);
-	json_real(j, "temperature", (double)job->query.set.params.temperature, 6);
-	json_real(j, "top_p", (double)job->query.set.params.top_p, 6);
+	json_put(j, "'previous_response_id': null, 'store': false, 'temperature': %.6g, 'top_p': %.6g",
+		(double)job->query.set.params.temperature, (double)job->query.set.params.top_p);
 	if (dialect_ended(job)) {
 		put_usage(j, job);
-		json_hash(j, "hash", job->choice[0].hash);
-		json_int(j, "request", job->choice[0].request);
+		json_put(j, "'hash': %lx, 'request': %ld", job->choice[0].hash, job->choice[0].request);
 	}
-	json_end(j);
+	json_put(j, "}");
 }
 
-static char *whole(struct job *job, size_t *size)
+void reply_response(struct job *job, struct json *j)
 {
-	struct json j = { 0 };
-
 	reply_grow(&job->choice[0], true);
-	put_response(&j, NULL, job);
-	return json_take(&j, size);
+	put_response(j, NULL, job);
 }
 
 /* ---- streams ---- */
 
 static void head(struct json *j, struct job *job, const char *type)
 {
-	json_object(j, NULL);
-	json_text(j, "type", type);
-	json_int(j, "sequence_number", job->n_events++);
+	json_put(j, "{'type': %s, 'sequence_number': %ld", type, job->n_events++);
 }
 
 static void send_response(struct job *job, const char *type)
@@ -399,7 +364,7 @@ static void part_more(struct job *job, const struct part *p, const char *text, s
 	part_head(&j, job, p, types[p->kind]);
 	json_bytes(&j, "delta", text, n);
 	if (p->kind == PART_TEXT)
-		json_array(&j, "logprobs"), json_end(&j);
+		json_put(&j, "'logprobs': []");
 	dialect_event(job, types[p->kind], &j);
 }
 
@@ -414,7 +379,7 @@ static void part_end(struct job *job, const struct part *p)
 		json_text(&j, "name", p->name);
 	json_bytes(&j, p->kind == PART_CALL ? "arguments" : "text", p->text, p->n);
 	if (p->kind == PART_TEXT)
-		json_array(&j, "logprobs"), json_end(&j);
+		json_put(&j, "'logprobs': []");
 	dialect_event(job, types[p->kind], &j);
 	if (p->kind == PART_TEXT)
 		send_content(job, p, "response.content_part.done");
@@ -429,11 +394,9 @@ static void end(struct job *job)
 	send_response(job, type);
 }
 
-const struct dialect dialect_responses = { .prefix = "resp",
-	.field = fields,
+const struct dialect dialect_responses = { .field = fields,
 	.n_fields = sizeof fields / sizeof *fields,
 	.messages = read_input,
-	.whole = whole,
 	.begin = begin,
 	.part_begin = part_begin,
 	.part_more = part_more,

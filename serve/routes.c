@@ -6,72 +6,52 @@
 
 static void put_model(struct json *j, const struct job *job)
 {
-	json_object(j, NULL);
-	json_text(j, "id", job->s->name);
-	json_text(j, "object", "model");
-	json_int(j, "created", job->s->started);
-	json_text(j, "owned_by", "cutaway");
-	json_int(j, "max_model_len", job->s->info->ctx);
+	json_put(j, "{'id': %s, 'object': 'model', 'created': %ld, 'owned_by': 'cutaway'", job->s->name,
+		job->s->started);
+	json_put(j, "'max_model_len': %d}", job->s->info->ctx);
 }
 
-static char *models(struct job *job, size_t *size, struct err *e)
+static void models(struct job *job, struct json *j)
 {
-	struct json j = { 0 };
-
-	json_object(&j, NULL);
-	json_text(&j, "object", "list");
-	json_array(&j, "data");
-	put_model(&j, job);
-	(void)e;
-	return json_take(&j, size);
+	json_put(j, "{'object': 'list', 'data': [");
+	put_model(j, job);
 }
 
-static char *model(struct job *job, size_t *size, struct err *e)
+static void model(struct job *job, struct json *j)
 {
-	struct json j = { 0 };
-
 	job->missing = strcmp(job->rest, job->s->name) != 0;
-	if (job->missing) {
-		err_set(e, ERR_USAGE, "there is no model of this name: see GET /v1/models");
-		return NULL;
-	}
-	put_model(&j, job);
-	return json_take(&j, size);
+	if (job->missing)
+		err_set(&job->error, ERR_USAGE, "there is no model of this name: see GET /v1/models");
+	else
+		put_model(j, job);
 }
 
-static char *health(struct job *job, size_t *size, struct err *e)
+static void health(struct job *job, struct json *j)
 {
-	struct json j = { 0 };
-
 	if (job->s->draining) {
-		err_set(e, ERR_INTERRUPTED, "the server ends");
-		return NULL;
+		err_set(&job->error, ERR_INTERRUPTED, "the server ends");
+		return;
 	}
-	json_object(&j, NULL);
-	json_text(&j, "status", "ok");
+	json_put(j, "{'status': 'ok'");
 	if (job->s->n_replicas > 1) {
-		json_int(&j, "replicas", job->s->n_replicas);
 		pthread_mutex_lock(&job->s->lock);
-		json_int(&j, "live_replicas", replicas_live(job->s));
+		json_put(
+			j, "'replicas': %d, 'live_replicas': %d", job->s->n_replicas, replicas_live(job->s));
 		pthread_mutex_unlock(&job->s->lock);
 	}
-	return json_take(&j, size);
 }
 
-static char *metrics(struct job *job, size_t *size, struct err *e)
+static void metrics(struct job *job, struct json *j)
 {
 	struct serve *s = job->s;
 	const struct metrics *of[SERVE_REPLICAS];
-	char *text;
 
 	for (int32_t i = 0; i < s->n_replicas; i++)
 		of[i] = &s->replica[i].metrics;
 	s->http.held = s->n_deferred;
 	pthread_mutex_lock(&s->lock);
-	text = metrics_text(of, s->n_replicas, &s->http, s->name, size);
+	j->text = metrics_text(of, s->n_replicas, &s->http, s->name, &j->size);
 	pthread_mutex_unlock(&s->lock);
-	(void)e;
-	return text;
 }
 
 /* Without the model's own first token, where it is not wanted. */
@@ -84,126 +64,106 @@ static void drop_begun(struct query_prompt *p, const cJSON *o)
 }
 
 /* Ids of a prompt, or of a conversation in the model's template. */
-static char *tokenize(struct job *job, size_t *size, struct err *e)
+static void tokenize(struct job *job, struct json *j)
 {
+	struct err *e = &job->error;
 	cJSON *o = query_object(job->body, job->n_body, e);
 	struct query a = { .kind = cJSON_HasObjectItem(o, "messages") ? QUERY_CHAT : QUERY_TEXT };
 	const cJSON *content = foreign_member(o, "content");
-	struct json j = { 0 };
-	char *text = NULL;
 
-	if (o && query_check(QUERY_TOKENIZE, o, e)) {
-		cJSON_Delete(o);
-		return NULL;
-	}
-	if (content && !cJSON_HasObjectItem(o, "prompt")) /* llama-server's name */
-		cJSON_AddItemReferenceToObject(o, "prompt", (cJSON *)content);
-	if (o && !query_tools(&a, o, job->s, e) && !query_thought(&a, o, job->s, e) &&
-		!query_prompts(&a, o, job->s, e)) {
-		drop_begun(&a.prompt[0], o);
-		json_object(&j, NULL);
-		json_int(&j, "count", (int64_t)a.prompt[0].n);
-		json_int(&j, "max_model_len", job->s->info->ctx);
-		json_ids(&j, "tokens", a.prompt[0].ids, a.prompt[0].n);
-		text = json_take(&j, size);
+	if (o && !query_check(QUERY_TOKENIZE, o, e)) {
+		if (content && !cJSON_HasObjectItem(o, "prompt")) /* llama-server's name */
+			cJSON_AddItemReferenceToObject(o, "prompt", (cJSON *)content);
+		if (!query_tools(&a, o, job->s, e) && !query_thought(&a, o, job->s, e) &&
+			!query_prompts(&a, o, job->s, e)) {
+			drop_begun(&a.prompt[0], o);
+			json_put(j, "{'count': %zu, 'max_model_len': %d", a.prompt[0].n, job->s->info->ctx);
+			json_ids(j, "tokens", a.prompt[0].ids, a.prompt[0].n);
+		}
 	}
 	cJSON_Delete(o);
 	query_free(&a);
-	return text;
 }
 
 /* Anthropic's: of a conversation, with its tools. */
-static char *count_tokens(struct job *job, size_t *size, struct err *e)
+static void count_tokens(struct job *job, struct json *j)
 {
+	struct err *e = &job->error;
 	cJSON *o = query_object(job->body, job->n_body, e);
 	struct query a = { 0 };
-	struct json j = { 0 };
 	char *text = NULL;
 
 	if (o && !cJSON_HasObjectItem(o, "max_tokens"))
 		cJSON_AddNumberToObject(o, "max_tokens", 1);
 	text = o ? cJSON_PrintUnformatted(o) : NULL;
-	if (text && !query_read(&a, QUERY_CHAT, job->route->dialect, job->s, text, strlen(text), e)) {
-		json_object(&j, NULL);
-		json_int(&j, "input_tokens", (int64_t)a.prompt[0].n);
-	}
+	if (text && !query_read(&a, QUERY_CHAT, job->route->dialect, job->s, text, strlen(text), e))
+		json_put(j, "{'input_tokens': %zu", a.prompt[0].n);
 	cJSON_free(text);
 	cJSON_Delete(o);
 	query_free(&a);
-	return j.text ? json_take(&j, size) : NULL;
 }
 
-static char *join(const struct job *job, const struct query_prompt *p, size_t *size, struct err *e)
+static char *join(struct job *job, const struct query_prompt *p, size_t *size)
 {
 	const struct tokenizer *t = job->s->tokenizer;
+	size_t all = 0;
 	char *text;
 
-	*size = 0;
 	for (size_t i = 0; i < p->n; i++)
-		*size += tokenizer_bytes(t, p->ids[i]).size;
-	if (*size > (size_t)job->s->o.body_kib << 10) {
-		err_set(e, ERR_USAGE, "tokens: their text is longer than a body may be: see --body");
+		all += tokenizer_bytes(t, p->ids[i]).size;
+	if (all > (size_t)job->s->o.body_kib << 10) {
+		err_set(
+			&job->error, ERR_USAGE, "tokens: their text is longer than a body may be: see --body");
 		return NULL;
 	}
-	text = malloc(*size + 1);
+	text = tokenizer_text(t, p->ids, p->n, true, size);
 	if (!text)
-		err_set(e, ERR_MEMORY, "out of memory for the text");
-	*size = 0;
-	for (size_t i = 0; text && i < p->n; i++) {
-		const struct gguf_text b = tokenizer_bytes(t, p->ids[i]);
-
-		if (b.size)
-			memcpy(text + *size, b.data, b.size);
-		*size += b.size;
-	}
+		err_set(&job->error, ERR_MEMORY, "out of memory for the text");
 	return text;
 }
 
-static char *detokenize(struct job *job, size_t *size, struct err *e)
+static void detokenize(struct job *job, struct json *j)
 {
+	struct err *e = &job->error;
 	cJSON *o = query_object(job->body, job->n_body, e);
 	const cJSON *tokens = foreign_member(o, "tokens");
 	struct query_prompt p = { 0 };
-	struct json j = { 0 };
-	char *text = NULL, *reply = NULL;
+	char *text = NULL;
+	size_t size;
 
 	if (o && !query_check(QUERY_DETOKENIZE, o, e) && !cJSON_IsArray(tokens))
 		err_set(e, ERR_USAGE, "tokens: a list of token ids is needed");
 	else if (o && !e->code && !query_ids(&p, tokens, "tokens", job->s, e))
-		text = join(job, &p, size, e);
+		text = join(job, &p, &size);
 	if (text) {
-		json_object(&j, NULL);
-		json_bytes(&j, "prompt", text, *size);
-		json_bytes(&j, "content", text, *size);
-		reply = json_take(&j, size);
+		json_object(j, NULL);
+		json_bytes(j, "prompt", text, size);
+		json_bytes(j, "content", text, size);
 	}
 	free(text);
 	free(p.ids);
 	cJSON_Delete(o);
-	return reply;
 }
 
-#define JSON "application/json"
 static const struct route routes[] = {
-	{ "POST", "/v1/chat/completions", false, QUERY_CHAT, NULL, JSON, NULL },
-	{ "POST", "/v1/completions", false, QUERY_TEXT, NULL, JSON, NULL },
-	{ "POST", "/v1/embeddings", false, QUERY_EMBED, NULL, JSON, NULL },
-	{ "POST", "/infill", false, QUERY_INFILL, NULL, JSON, NULL },
-	{ "POST", "/v1/responses", false, QUERY_CHAT, NULL, JSON, &dialect_responses },
-	{ "POST", "/v1/messages", false, QUERY_CHAT, NULL, JSON, &dialect_messages },
-	{ "POST", "/v1/messages/count_tokens", false, QUERY_CHAT, count_tokens, JSON,
-		&dialect_messages },
-	{ "POST", "/score", false, QUERY_SCORE, NULL, JSON, NULL },
-	{ "POST", "/pin", false, QUERY_PIN, NULL, JSON, NULL },
-	{ "GET", "/pins", false, 0, pins_list, JSON, NULL },
-	{ "DELETE", "/pins", false, 0, pins_delete, JSON, NULL },
-	{ "DELETE", "/pins/*", false, 0, pins_delete, JSON, NULL },
-	{ "GET", "/v1/models", false, 0, models, JSON, NULL },
-	{ "GET", "/v1/models/*", false, 0, model, JSON, NULL },
-	{ "POST", "/tokenize", false, QUERY_TOKENIZE, tokenize, JSON, NULL },
-	{ "POST", "/detokenize", false, QUERY_DETOKENIZE, detokenize, JSON, NULL },
-	{ "GET", "/health", true, 0, health, JSON, NULL },
-	{ "GET", "/metrics", false, 0, metrics, "text/plain; version=0.0.4", NULL },
+	{ "POST", "/v1/chat/completions", QUERY_CHAT, reply_whole, .prefix = "chatcmpl" },
+	{ "POST", "/v1/completions", QUERY_TEXT, reply_whole, .prefix = "cmpl" },
+	{ "POST", "/v1/embeddings", QUERY_EMBED, reply_embeddings, .prefix = "embd" },
+	{ "POST", "/infill", QUERY_INFILL, reply_infill, .prefix = "cmpl" },
+	{ "POST", "/v1/responses", QUERY_CHAT, reply_response, "resp", .dialect = &dialect_responses },
+	{ "POST", "/v1/messages", QUERY_CHAT, reply_message, "msg", .dialect = &dialect_messages },
+	{ "POST", "/v1/messages/count_tokens", .at_once = count_tokens, .dialect = &dialect_messages },
+	{ "POST", "/score", QUERY_SCORE, reply_score, .prefix = "cmpl" },
+	{ "POST", "/pin", QUERY_PIN, pins_made, .prefix = "cmpl" },
+	{ "GET", "/pins", .at_once = pins_list },
+	{ "DELETE", "/pins", .at_once = pins_delete },
+	{ "DELETE", "/pins/*", .at_once = pins_delete },
+	{ "GET", "/v1/models", .at_once = models },
+	{ "GET", "/v1/models/*", .at_once = model },
+	{ "POST", "/tokenize", .at_once = tokenize },
+	{ "POST", "/detokenize", .at_once = detokenize },
+	{ "GET", "/health", .at_once = health, .open = true },
+	{ "GET", "/metrics", .at_once = metrics, .plain = true },
 };
 
 /* One that ends with a star takes anything more there. */

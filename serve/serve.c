@@ -45,11 +45,6 @@ int serve_open(struct serve **out, const struct serve_options *o, struct err *e)
 	return 0;
 }
 
-static int know_model(struct session *first, struct err *e)
-{
-	return *first->sha256 ? 0 : engine_hash_model(first->engine, NULL, first->sha256, e);
-}
-
 static void renew_replica(struct replica *r, struct session *session)
 {
 	r->session = session;
@@ -65,7 +60,7 @@ static int use(struct serve *s, struct session *session, struct err *e)
 	const struct engine_info *info = engine_info(session->engine);
 	struct router router = { 0 };
 
-	if (know_model(session, e) ||
+	if ((!*session->sha256 && engine_hash_model(session->engine, NULL, session->sha256, e)) ||
 		(s->n_replicas > 1 && router_open(&router, s->o.router, s->n_replicas, info->slots,
 								  s->o.answer->params.seed, e)))
 		return -1;

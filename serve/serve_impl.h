@@ -255,7 +255,6 @@ struct job {
 	/* as the choices' text, of a stream: */
 	bool chunked;     /* its client speaks HTTP/1.1 */
 	char *out, *lead; /* lead: what each piece begins with */
-	size_t n_lead;
 	size_t n_out, cap_out, at_out;
 	bool greeted, done;
 	int64_t n_events;
@@ -352,8 +351,6 @@ void replica_note(struct engine *engine, const struct choice *c);
 /* The replica of an answer, where there are several. */
 void reply_replica(struct json *j, const struct replica *r);
 
-/* ---- between two turns (turns.c) ---- */
-
 /* Suspends the connection of a job whose body takes long to read (parsing, tokens), until it is its
  * turn, or for which an engine is needed while such wait; false: it goes on. */
 bool job_defer(struct job *j);
@@ -368,13 +365,15 @@ static inline const struct query_prompt *choice_prompt(const struct choice *c)
 {
 	return &c->job->query.prompt[c->index / c->job->query.best_of];
 }
+/* What is told of a job, as JSON; else job.error says why there is nothing. */
+typedef void reply_fn(struct job *j, struct json *out);
 /* Makes a choice's text of the tokens that were taken since; last: what was held back, too. */
 void reply_grow(struct choice *c, bool last);
-char *reply_whole(struct job *j, size_t *size);
-char *reply_score(struct job *j, size_t *size);
-char *reply_infill(struct job *j, size_t *size);                    /* infill.c */
-char *reply_embeddings(struct job *j, size_t *size, struct err *e); /* embed.c */
-int stream_append(struct job *j, const char *text, size_t size);
+reply_fn reply_whole, reply_score;
+reply_fn reply_infill;     /* infill.c */
+reply_fn reply_embeddings; /* embed.c */
+/* Appends words, up to NULL, to job.out. */
+int stream_words(struct job *j, const char *word, ...) __attribute__((sentinel));
 /* Appends to job.out what can be told by now. */
 int stream_grow(struct job *j, bool last);
 /* The engine's thread, of a suspended connection, without the lock: makes and sends what can be
@@ -382,6 +381,8 @@ int stream_grow(struct job *j, bool last);
 bool stream_send(struct job *j);
 /* Tokens of the answer that log-probabilities tell: not the one that ended the turn. */
 size_t reply_tokens(const struct choice *c);
+/* A call, from byte `from` of its arguments on; head: what comes before these, too. */
+void reply_call(struct json *j, const struct choice *c, size_t call, bool head, size_t from);
 void reply_logprobs(struct json *j, const struct choice *c, size_t from, size_t to);
 void reply_head(struct json *j, const struct job *job, const char *object);
 void reply_usage(struct json *j, const struct job *job);
@@ -394,20 +395,19 @@ void reply_call_id(const struct choice *c, size_t call, char id[REPLY_CALL_ID]);
 /* Under the lock: of all requests, and of the choice that asked (or NULL). */
 void pins_add(struct replica *r, struct choice *c, const struct event *ev);
 void reply_pin(struct json *j, const struct job *job); /* of an answer */
-char *pins_made(struct job *j, size_t *size);          /* the answer to POST /pin */
-char *pins_list(struct job *j, size_t *size, struct err *e);
-char *pins_delete(struct job *j, size_t *size, struct err *e);
+reply_fn pins_made;                                    /* the answer to POST /pin */
+reply_fn pins_list, pins_delete;
 
 /* ---- routes (routes.c) ---- */
 
 struct route {
 	const char *method, *path;
-	bool open; /* without a key */
 	enum query_kind kind;
-	/* Answers at once: text of *size bytes, malloc'd; NULL with the error, or without memory.
-	 * NULL: a job of `kind`. */
-	char *(*answer)(struct job *j, size_t *size, struct err *e);
-	const char *type; /* of what it answers */
+	reply_fn *reply;    /* once the engine has answered, as a whole */
+	const char *prefix; /* of the ids of answers */
+	reply_fn *at_once;  /* in place of these: a reply without the engine */
+	bool open;          /* without a key */
+	bool plain;         /* its reply is the text of *out, not JSON */
 	const struct dialect *dialect;
 };
 /* NULL: the path takes other methods, or there is none. allow: those that it takes; "": no such

@@ -7,6 +7,7 @@
 #include "serve/dialect.h"
 
 #include <linux/sockios.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,18 +21,24 @@
  * them as a whole, or nothing. */
 enum { SEGMENT = 1200 };
 
-int stream_append(struct job *job, const char *text, size_t size)
+int stream_words(struct job *job, const char *word, ...)
 {
-	if (!ARRAY_ROOM(job->out, job->cap_out, job->n_out + size))
-		return -1;
-	memcpy(job->out + job->n_out, text, size);
-	job->n_out += size;
-	return 0;
-}
+	va_list args;
+	int rc = 0;
 
-static int append_word(struct job *job, const char *word)
-{
-	return stream_append(job, word, strlen(word));
+	va_start(args, word);
+	for (; word && !rc; word = va_arg(args, const char *)) {
+		const size_t size = strlen(word);
+
+		if (!ARRAY_ROOM(job->out, job->cap_out, job->n_out + size)) {
+			rc = -1;
+		} else {
+			memcpy(job->out + job->n_out, word, size);
+			job->n_out += size;
+		}
+	}
+	va_end(args);
+	return rc;
 }
 
 static const char *object_name(const struct job *job)
@@ -43,13 +50,14 @@ static const char *object_name(const struct job *job)
 static int make_lead(struct job *job)
 {
 	struct json j = { 0 };
+	size_t size;
 
 	reply_head(&j, job, object_name(job));
 	json_array(&j, "choices");
-	job->lead = json_take(&j, &job->n_lead);
+	job->lead = json_take(&j, &size);
 	if (!job->lead)
 		return -1;
-	job->n_lead -= 2; /* "]}", which follow the choice */
+	job->lead[size - 2] = '\0'; /* "]}", which follow the choice */
 	return 0;
 }
 
@@ -58,10 +66,8 @@ static int send_choice(struct job *job, struct json *choice)
 {
 	size_t size;
 	char *text = json_take(choice, &size);
-	const bool failed = !text || append_word(job, "data: ") ||
-						stream_append(job, job->lead, job->n_lead) ||
-						stream_append(job, text, size) ||
-						append_word(job, job->query.usage ? "],\"usage\":null}\n\n" : "]}\n\n");
+	const bool failed = !text || stream_words(job, "data: ", job->lead, text,
+									 job->query.usage ? "],\"usage\":null}\n\n" : "]}\n\n", NULL);
 
 	free(text);
 	return failed ? -1 : 0;
@@ -75,15 +81,8 @@ static int greet(struct job *job)
 	for (int32_t i = 0; job->query.kind == QUERY_CHAT && i < job->n_choices; i++) {
 		struct json j = { 0 };
 
-		json_object(&j, NULL);
-		json_int(&j, "index", i);
-		json_object(&j, "delta");
-		json_text(&j, "role", "assistant");
-		json_text(&j, "content", "");
-		json_end(&j);
-		json_null(&j, "logprobs");
-		json_null(&j, "finish_reason");
-		json_end(&j);
+		json_put(&j, "{'index': %d, 'delta': {'role': 'assistant', 'content': ''}", i);
+		json_put(&j, "'logprobs': null, 'finish_reason': null}");
 		if (send_choice(job, &j))
 			return -1;
 	}
@@ -104,23 +103,9 @@ static void put_calls(struct json *j, struct choice *c)
 	json_array(j, "tool_calls");
 	for (; i < p->n_calls && p->call[i].name.n; i++) {
 		const bool begins = i >= c->calls_sent;
-		const size_t from = begins ? 0 : c->args_sent;
-		char id[REPLY_CALL_ID];
 
-		json_object(j, NULL);
-		json_int(j, "index", (int64_t)i);
-		if (begins) {
-			reply_call_id(c, i, id);
-			json_text(j, "id", id);
-			json_text(j, "type", "function");
-		}
-		json_object(j, "function");
-		if (begins)
-			json_bytes(j, "name", p->call[i].name.text, p->call[i].name.n);
-		json_bytes(j, "arguments", p->call[i].args.n ? p->call[i].args.text + from : "",
-			p->call[i].args.n - from);
-		json_end(j);
-		json_end(j);
+		json_put(j, "{'index': %zu", i);
+		reply_call(j, c, i, begins, begins ? 0 : c->args_sent);
 		c->calls_sent = i + 1;
 		c->args_sent = p->call[i].args.n;
 	}
@@ -164,8 +149,7 @@ static int send_piece(struct choice *c, size_t from, size_t to)
 {
 	struct json j = { 0 };
 
-	json_object(&j, NULL);
-	json_int(&j, "index", c->index);
+	json_put(&j, "{'index': %d", c->index);
 	if (c->job->query.kind == QUERY_CHAT) {
 		put_delta(&j, c);
 	} else {
@@ -173,8 +157,7 @@ static int send_piece(struct choice *c, size_t from, size_t to)
 		c->text_sent = c->n_text;
 	}
 	reply_logprobs(&j, c, from, to);
-	json_null(&j, "finish_reason");
-	json_end(&j);
+	json_put(&j, "'finish_reason': null}");
 	return send_choice(c->job, &j);
 }
 
@@ -183,20 +166,12 @@ static int send_last(struct choice *c)
 	struct json j = { 0 };
 
 	c->ended = true;
-	json_object(&j, NULL);
-	json_int(&j, "index", c->index);
-	if (c->job->query.kind == QUERY_CHAT) {
-		json_object(&j, "delta");
-		json_end(&j);
-	} else {
-		json_text(&j, "text", "");
-	}
-	json_null(&j, "logprobs");
-	json_text(&j, "finish_reason", reply_reason(c));
-	json_hash(&j, "hash", c->hash);
-	json_int(&j, "request", c->request);
+	json_put(&j, "{'index': %d", c->index);
+	json_put(&j, c->job->query.kind == QUERY_CHAT ? "'delta': {}" : "'text': ''");
+	json_put(&j, "'logprobs': null, 'finish_reason': %s, 'hash': %lx, 'request': %ld",
+		reply_reason(c), c->hash, c->request);
 	reply_replica(&j, c->replica);
-	json_end(&j);
+	json_put(&j, "}");
 	return send_choice(c->job, &j);
 }
 
@@ -218,12 +193,10 @@ static int send_usage(struct job *job)
 	bool failed;
 
 	reply_head(&j, job, object_name(job));
-	json_array(&j, "choices");
-	json_end(&j);
+	json_put(&j, "'choices': []");
 	reply_usage(&j, job);
 	text = json_take(&j, &size);
-	failed = !text || append_word(job, "data: ") || stream_append(job, text, size) ||
-			 append_word(job, "\n\n");
+	failed = !text || stream_words(job, "data: ", text, "\n\n", NULL);
 	free(text);
 	return failed ? -1 : 0;
 }
@@ -242,7 +215,7 @@ int stream_grow(struct job *job, bool last)
 	job->done = true;
 	if (job->query.usage && send_usage(job))
 		return -1;
-	return append_word(job, "data: [DONE]\n\n");
+	return stream_words(job, "data: [DONE]\n\n", NULL);
 }
 
 /* As one chunk of HTTP/1.1. False: nothing was sent. */

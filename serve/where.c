@@ -8,52 +8,46 @@
 #include <stdio.h>
 #include <string.h>
 
-/* As IPv4, in network order; false: it is none. */
-static bool as_ipv4(const struct sockaddr *a, uint32_t *out)
+/* An IPv4 address in an IPv6 one, if it is of that kind; of another kind one that nobody has. */
+static struct in6_addr as_ipv6(const struct sockaddr *a)
 {
-	const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+	struct in6_addr six = { .s6_addr = { [10] = 0xff, 0xff } };
 
-	if (a->sa_family == AF_INET)
-		*out = ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr;
-	else if (a->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(six))
-		memcpy(out, six->s6_addr + 12, sizeof *out);
-	else
-		return false;
-	return true;
+	if (a->sa_family == AF_INET6)
+		return ((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+	if (a->sa_family != AF_INET)
+		return (struct in6_addr){ .s6_addr = { 0xff } };
+	memcpy(six.s6_addr + 12, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
+	return six;
 }
 
 static bool is_loopback(const struct sockaddr *a)
 {
-	uint32_t four;
+	const struct in6_addr six = as_ipv6(a);
 
-	if (as_ipv4(a, &four))
-		return ntohl(four) >> 24 == 127;
-	return a->sa_family == AF_INET6 &&
-		   IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
+	return IN6_IS_ADDR_V4MAPPED(&six) ? six.s6_addr[12] == 127 : IN6_IS_ADDR_LOOPBACK(&six);
 }
 
 static bool is_any(const struct sockaddr *a)
 {
-	uint32_t four;
+	static const uint8_t none[4];
+	const struct in6_addr six = as_ipv6(a);
 
-	if (as_ipv4(a, &four))
-		return !four;
-	return a->sa_family == AF_INET6 &&
-		   IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
+	return IN6_IS_ADDR_V4MAPPED(&six) ? !memcmp(six.s6_addr + 12, none, 4)
+									  : IN6_IS_ADDR_UNSPECIFIED(&six);
 }
 
 void where_text(const struct sockaddr *a, char out[INET6_ADDRSTRLEN])
 {
-	uint32_t four;
+	const struct in6_addr six = as_ipv6(a);
 
 	*out = '\0';
-	if (is_loopback(a))
+	if (is_loopback(a) || (a->sa_family != AF_INET && a->sa_family != AF_INET6))
 		return;
-	if (as_ipv4(a, &four))
-		inet_ntop(AF_INET, &four, out, INET6_ADDRSTRLEN);
-	else if (a->sa_family == AF_INET6)
-		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, out,
-			INET6_ADDRSTRLEN);
+	if (IN6_IS_ADDR_V4MAPPED(&six))
+		inet_ntop(AF_INET, six.s6_addr + 12, out, INET6_ADDRSTRLEN);
+	else
+		inet_ntop(AF_INET6, &six, out, INET6_ADDRSTRLEN);
 }
 
 /* The first IPv4 address at which others can reach this machine; "": none. */

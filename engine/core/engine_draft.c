@@ -59,7 +59,7 @@ static bool may_guess(const struct engine *e, const struct request *r)
 
 static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 {
-	int32_t width = e->draft.ops ? e->draft.ops->width(e->draft.drafter) : nodes;
+	int32_t width = e->draft.ops ? draft_width(e->draft.ops, e->draft.drafter) : nodes;
 	int32_t n_jobs = 0;
 	struct draft_room room;
 	int64_t start;
@@ -115,7 +115,7 @@ void engine_draft_verifying(struct engine *e)
 		if ((item->work != EV_WORK_decode && item->work != EV_WORK_verify) ||
 			!may_guess(e, item->r))
 			continue;
-		fill_job(e, item->r, ops->width(e->draft.drafter), &e->draft.jobs[n]);
+		fill_job(e, item->r, draft_width(ops, e->draft.drafter), &e->draft.jobs[n]);
 		n += e->draft.jobs[n].depth > 0;
 	}
 	ops->verifying(e->draft.drafter, e->draft.jobs, n);
@@ -135,8 +135,7 @@ void engine_set_draft_hooks(struct engine *e)
 
 void engine_close_draft(struct engine *e)
 {
-	if (e->draft.ops)
-		e->draft.ops->close(e->draft.drafter);
+	draft_close(e->draft.ops, e->draft.drafter);
 	e->draft.ops = NULL;
 	e->draft.drafter = NULL;
 	engine_set_draft_hooks(e);

@@ -50,7 +50,7 @@ struct drafter {
 	struct shadow *shadow;
 	const struct draft_cost *cost;
 	struct weighed w[SHADOW_MOST];
-	int32_t n, now;                           /* the best that computes, or OFF */
+	int32_t width, n, now;                    /* the best that computes, or OFF */
 	int32_t reported, reported_nodes, before; /* the best of all: the reported choice */
 	double reported_speed, before_speed;
 	bool changed;
@@ -59,37 +59,39 @@ struct drafter {
 	int32_t slots;
 };
 
+static int32_t min32(int32_t a, int32_t b)
+{
+	return a < b ? a : b;
+}
+
 static void auto_close(struct drafter *d)
 {
 	shadow_close(d->shadow);
 	free(d->job);
-	free(d);
 }
 
 static int auto_open(
-	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
-	struct drafter *d;
-
 	if (!env || !env->model || !env->cost)
 		return err_set(e, ERR_USAGE, "auto weighs drafters on a running model; there is none here");
-	d = calloc(1, sizeof *d);
-	if (!d)
-		return err_set(e, ERR_MEMORY, "no memory for auto");
 	d->slots = env->slots;
 	d->job = calloc((size_t)env->slots, sizeof *d->job);
 	d->cost = env->cost;
 	d->now = d->reported = d->before = OFF;
-	d->reported_speed = 1;
+	d->reported_speed = d->width = 1;
 	if (!d->job)
-		err_set(e, ERR_MEMORY, "no memory for auto");
-	else if (!shadow_open(&d->shadow, args && *args ? args : "all", env, e)) {
-		d->n = shadow_count(d->shadow);
-		*out = d;
-		return 0;
+		return err_set(e, ERR_MEMORY, "no memory for auto");
+	if (shadow_open(&d->shadow, args && *args ? args : "all", env, e))
+		return -1;
+	d->n = shadow_count(d->shadow);
+	for (int32_t i = 0; i < d->n; i++) {
+		const struct shadow_drafter *s = shadow_at(d->shadow, i);
+		const int32_t width = min32(draft_width(s->ops, s->d), DRAFT_NODES);
+
+		d->width = width > d->width ? width : d->width;
 	}
-	auto_close(d);
-	return -1;
+	return 0;
 }
 
 /* ---- weighing ---- */
@@ -203,17 +205,12 @@ static void choose(struct drafter *d)
 
 /* ---- guessing ---- */
 
-static int32_t min32(int32_t a, int32_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Drafter i guesses, at most so many nodes, for those of the jobs that have no guess yet. */
 static int use(struct drafter *d, int32_t i, int32_t nodes, const struct draft_job *job, int32_t n,
 	struct err *e)
 {
 	struct shadow_drafter *s = shadow_at(d->shadow, i);
-	int32_t asked = 0, width = min32(nodes, s->ops->width(s->d));
+	int32_t asked = 0, width = min32(nodes, draft_width(s->ops, s->d));
 	int64_t start;
 
 	for (int32_t k = 0; k < n; k++)
@@ -297,19 +294,6 @@ static void auto_forget(struct drafter *d, int64_t request)
 	shadow_forget(d->shadow, request);
 }
 
-static int32_t auto_width(const struct drafter *d)
-{
-	int32_t width = 1;
-
-	for (int32_t i = 0; i < d->n; i++) {
-		const struct shadow_drafter *s = shadow_at(d->shadow, i);
-		int32_t w = s->ops->width(s->d);
-
-		width = w > width ? w : width;
-	}
-	return min32(width, DRAFT_NODES);
-}
-
 static const char *name_of(const struct drafter *d, int32_t i)
 {
 	return i < 0 ? "off" : shadow_at(d->shadow, i)->spec;
@@ -330,15 +314,11 @@ static struct shadow *auto_weighed(struct drafter *d)
 	return d->shadow;
 }
 
-static const struct draft_variant variants[] = {
-	{ "auto", "auto", true, 0.1 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_auto = {
 	DRAFTER(auto, "auto", "NAME+NAME",
 		"selects the drafter with the highest predicted speedup, by shadow mode and the measured "
 		"cost of rows"),
+	.variants = (const struct draft_variant[]){ { "auto", "auto", true, 0.1 }, { 0 } },
 	.needs_pages = true,
 	.cost_rows = DRAFT_COST_ROWS,
 	.learn = auto_learn,

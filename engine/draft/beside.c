@@ -19,7 +19,7 @@
 #include "base/signals.h"
 #include "engine/draft/net.h"
 
-extern const struct draft_ops draft_model, draft_beside;
+extern const struct draft_ops draft_model;
 
 struct ahead {
 	struct ev_ahead told;
@@ -37,8 +37,9 @@ struct drafter {
 	struct ahead *block;   /* [slots] */
 	struct draft_job *job; /* [slots] */
 	int32_t *ids;          /* of all blocks */
-	int32_t n;             /* blocks of the newest step with any */
-	bool fresh;            /* they are not told yet */
+	int32_t width;
+	int32_t n;  /* blocks of the newest step with any */
+	bool fresh; /* they are not told yet */
 	int64_t wait_ns;
 	pthread_t thread;
 	bool started, quit;
@@ -270,11 +271,6 @@ static int beside_propose(struct drafter *d, const struct draft_job *job, int32_
 	return left ? draft_model.propose(d->inner, d->job, left, e) : 0;
 }
 
-static int32_t beside_width(const struct drafter *d)
-{
-	return draft_model.width(d->inner);
-}
-
 /* ---- opening ---- */
 
 static void beside_close(struct drafter *d)
@@ -285,15 +281,13 @@ static void beside_close(struct drafter *d)
 	pthread_mutex_unlock(&d->lock);
 	if (d->started)
 		pthread_join(d->thread, NULL);
-	if (d->inner)
-		draft_model.close(d->inner);
+	draft_close(&draft_model, d->inner);
 	k_close(d->kernels);
 	pthread_cond_destroy(&d->changed);
 	pthread_mutex_destroy(&d->lock);
 	free(d->block);
 	free(d->job);
 	free(d->ids);
-	free(d);
 }
 
 static int take_blocks(struct drafter *d, const struct draft_env *env, struct err *e)
@@ -322,7 +316,7 @@ static int open_inner(
 	own.kernels = d->kernels;
 	own.cost = NULL;
 	own.stop = &d->stop;
-	return draft_model.open(&d->inner, &own, args, e);
+	return draft_begin(&d->inner, &draft_model, &own, args, e);
 }
 
 static int start(struct drafter *d, struct err *e)
@@ -336,33 +330,22 @@ static int start(struct drafter *d, struct err *e)
 }
 
 static int beside_open(
-	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
-	struct drafter *d;
-
-	if (!env || !env->model)
-		return draft_model.open(out, env, args, e); /* which says why not */
-	d = calloc(1, sizeof *d);
-	if (!d)
-		return err_set(e, ERR_MEMORY, "no memory for a drafter");
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->changed, NULL);
-	if (take_blocks(d, env, e) || open_inner(d, env, args, e) || start(d, e)) {
-		beside_close(d);
+	if (take_blocks(d, env, e) || open_inner(d, env, args, e))
 		return -1;
-	}
-	*out = d;
-	return 0;
+	d->width = draft_width(&draft_model, d->inner);
+	return start(d, e);
 }
-
-static const struct draft_variant variants[] = {
-	{ "beside", "beside:$f$n,$n,0", false, 0.4 },
-	{ NULL, NULL, false, 0 },
-};
 
 const struct draft_ops draft_beside = {
 	DRAFTER(beside, "beside", "[FILE,]k[,nodes[,least]]",
 		"draft, on a thread of its own while the model verifies"),
+	.variants =
+		(const struct draft_variant[]){ { "beside", "beside:$f$n,$n,0", false, 0.4 }, { 0 } },
+	.alone = "guesses with a model beside a model, and there is no model here",
 	.computes = true,
 	.learn = beside_learn,
 	.forget = beside_forget,

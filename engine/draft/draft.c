@@ -59,10 +59,36 @@ int draft_open(const char *spec, const struct draft_env *env, const struct draft
 		return err_set(e, ERR_USAGE,
 			"%s drafts with the model's own layers, of which this rank has a part",
 			known_ops->name);
-	if (known_ops->open(d, env, colon ? colon + 1 : NULL, e))
+	if (draft_begin(d, known_ops, env, colon ? colon + 1 : NULL, e))
 		return -1;
 	*ops = known_ops;
 	return 0;
+}
+
+int draft_begin(struct drafter **out, const struct draft_ops *ops, const struct draft_env *env,
+	const char *args, struct err *e)
+{
+	struct drafter *d;
+
+	*out = NULL;
+	if (ops->alone && (!env || (ops->computes && !env->model)))
+		return err_set(e, ERR_USAGE, "%s %s", ops->name, ops->alone);
+	d = calloc(1, ops->size);
+	if (!d)
+		return err_set(e, ERR_MEMORY, "no memory for the drafter %s", ops->name);
+	if (ops->open(d, env, args, e)) {
+		draft_close(ops, d);
+		return -1;
+	}
+	*out = d;
+	return 0;
+}
+
+void draft_close(const struct draft_ops *ops, struct drafter *d)
+{
+	if (d)
+		ops->close(d);
+	free(d);
 }
 
 void draft_spec(

@@ -14,6 +14,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -137,15 +138,19 @@ struct draft_ops {
 	/* it goes by what steps of up to so many rows cost, which is measured before it opens; 0: not
 	 */
 	int32_t cost_rows;
-	/* args: what follows "name:", or NULL. */
-	int (*open)(struct drafter **d, const struct draft_env *env, const char *args, struct err *e);
+	size_t size; /* of its struct drafter */
+	/* Why it cannot be opened without a model; NULL: it can. */
+	const char *alone;
+	/* args: what follows "name:", or NULL. d is all zero; env is NULL where there is no model. */
+	int (*open)(struct drafter *d, const struct draft_env *env, const char *args, struct err *e);
+	/* Also after open() failed; d itself is the caller's. */
 	void (*close)(struct drafter *d);
 	/* Fails only as k_run() does. */
 	int (*propose)(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e);
 	/* NULL: not needed. Called after each step, while its rows are still in the buffers. */
 	int (*learn)(struct drafter *d, const struct draft_seen *seen, int32_t n, struct err *e);
 	void (*forget)(struct drafter *d, int64_t request); /* may be NULL */
-	int32_t (*width)(const struct drafter *d);          /* the most nodes it proposes */
+	size_t width_at; /* of the int32_t in struct drafter that is the most nodes it proposes */
 	/* The window of the request's step that learn() just got. NULL: it has no window, or had
 	 * none. */
 	const struct draft_window *(*window)(struct drafter *d, int64_t request);
@@ -173,10 +178,11 @@ struct draft_variant {
 	double rows;         /* its passes for one guess, in rows of the model, roughly */
 };
 
-/* The members that all have: x_open() and so on, and the file's `variants`. */
+/* The members that all have: x_open() and so on, and struct drafter's `width`. */
 #define DRAFTER(x, name_, args_, doc_)                                                             \
-	.name = (name_), .args = (args_), .doc = (doc_), .open = x##_open, .close = x##_close,         \
-	.propose = x##_propose, .width = x##_width, .variants = variants
+	.name = (name_), .args = (args_), .doc = (doc_), .size = sizeof(struct drafter),               \
+	.open = x##_open, .close = x##_close, .propose = x##_propose,                                  \
+	.width_at = offsetof(struct drafter, width)
 
 /* The table; ends with NULL. */
 extern const struct draft_ops *const draft_table[];
@@ -197,6 +203,14 @@ const char *draft_offer(int i);
 /* Opens "off" (*ops = NULL), "ngram", "ngram:4" … ; an unknown name lists the known ones. */
 int draft_open(const char *spec, const struct draft_env *env, const struct draft_ops **ops,
 	struct drafter **d, struct err *e);
+/* The same of a row of the table. */
+int draft_begin(struct drafter **d, const struct draft_ops *ops, const struct draft_env *env,
+	const char *args, struct err *e);
+void draft_close(const struct draft_ops *ops, struct drafter *d); /* d may be NULL */
+static inline int32_t draft_width(const struct draft_ops *ops, const struct drafter *d)
+{
+	return *(const int32_t *)(const void *)((const char *)d + ops->width_at);
+}
 
 /* Adds a node; -1 if there is no room. */
 int32_t draft_add(struct draft *t, int32_t parent, int32_t id, float q);

@@ -61,11 +61,10 @@ struct drafter {
 	int32_t *root_n;         /* length of the text that ends at the root; 0: not known */
 	struct waiting *waiting; /* [slots] */
 
+	int32_t width;
 	struct slot **of;  /* [slots] by job */
 	int32_t *out_slot; /* [slots] by output of a pass over features */
 };
-
-extern const struct draft_ops draft_eagle;
 
 static size_t index_of(const struct drafter *d, const struct slot *slot)
 {
@@ -119,14 +118,10 @@ static void cut_work(struct drafter *d, struct cutter *c)
 static int take_memory(struct drafter *d, struct err *e)
 {
 	size_t slots = (size_t)d->net.env.slots;
-	struct cutter c = { 0 };
 
-	cut_work(d, &c);
-	d->work = k_alloc(d->net.env.kernels, c.used, K_WORK, "an EAGLE drafter", e);
+	d->work = net_take(&d->net, cut_work, d, K_WORK, "an EAGLE drafter", e);
 	if (!d->work)
 		return -1;
-	c = (struct cutter){ .base = d->work };
-	cut_work(d, &c);
 	d->logits = calloc(slots, (size_t)d->net.head.n * sizeof *d->logits);
 	d->stats = calloc(slots, sizeof *d->stats);
 	d->root_n = calloc(slots, sizeof *d->root_n);
@@ -184,8 +179,7 @@ static void eagle_load(void *arg, const struct gguf *g, struct model_loader *l)
 		model_join_memory(m, l->e);
 }
 
-static int eagle_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
-	struct grow_pass *out, struct err *e);
+static grow_pass_fn eagle_pass;
 
 /* From the next step on the target keeps what it reads of the lower layers. */
 static int hold_streams(struct drafter *d, struct err *e)
@@ -196,7 +190,7 @@ static int hold_streams(struct drafter *d, struct err *e)
 	return 0;
 }
 
-static int open_parts(
+static int eagle_open(
 	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
 	const struct net_args usual = { 3, 4, 15, true, 2 };
@@ -205,6 +199,7 @@ static int open_parts(
 		slots_open(&d->slots, env, &d->net.model.memory, (DRAFT_MAX - 1) * (GROW_WIDTH - 1), e) ||
 		net_open_pass(&d->net, d->slots.store, d->net.args, eagle_pass, d, e))
 		return -1;
+	d->width = d->net.args.nodes;
 	d->net.forward.begin = write_input;
 	d->net.forward.begin_arg = d;
 	return take_memory(d, e) || hold_streams(d, e) ? -1 : 0;
@@ -225,22 +220,6 @@ static void eagle_close(struct drafter *d)
 	free(d->waiting);
 	free(d->of);
 	free(d->out_slot);
-	free(d);
-}
-
-static int eagle_open(
-	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
-{
-	struct drafter *d = calloc(1, sizeof *d);
-
-	if (!d)
-		return err_set(e, ERR_MEMORY, "no memory for an EAGLE drafter");
-	if (open_parts(d, env, args, e)) {
-		eagle_close(d);
-		return -1;
-	}
-	*out = d;
-	return 0;
 }
 
 /* ---- what steps computed ---- */
@@ -417,20 +396,12 @@ static void eagle_forget(struct drafter *d, int64_t request)
 	slots_end(&d->slots, request);
 }
 
-static int32_t eagle_width(const struct drafter *d)
-{
-	return d->net.args.nodes;
-}
-
-static const struct draft_variant variants[] = {
-	{ "eagle", "eagle:$n,$n,0", false, 0.1 },
-	{ "eagle tree", "eagle:$h,$n,0", false, 0.1 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_eagle = {
 	DRAFTER(eagle, "eagle", "[FILE,]k[,nodes[,least]]",
 		"one trained layer on the model's own features: a chain, or a tree of so many nodes"),
+	.variants = (const struct draft_variant[]){ { "eagle", "eagle:$n,$n,0", false, 0.1 },
+		{ "eagle tree", "eagle:$h,$n,0", false, 0.1 }, { 0 } },
+	.alone = NET_ALONE,
 	.computes = true,
 	.cost_rows = NET_COST_ROWS,
 	.learn = eagle_learn,

@@ -148,28 +148,12 @@ int draft_open_file(struct gguf **out, const char *path, const char *kind,
 	return -1;
 }
 
-static int read_ascending(
-	const struct gguf *g, const char *key, int64_t n, int32_t below, int32_t *out, struct err *e)
-{
-	int64_t *wide = malloc((size_t)n * sizeof *wide), before = -1;
-	int failed = !wide ? err_set(e, ERR_MEMORY, "no memory for %s", key)
-					   : gguf_array_i64(g, key, wide, n, e);
-
-	for (int64_t i = 0; i < n && !failed; before = wide[i++]) {
-		if (wide[i] <= before || wide[i] >= below)
-			failed = err_set(e, ERR_INPUT,
-				"%s: %s: number %lld is %lld after %lld; they must ascend from 0, below %d",
-				gguf_path(g), key, (long long)i, (long long)wide[i], (long long)before, below);
-		out[i] = (int32_t)wide[i];
-	}
-	free(wide);
-	return failed ? -1 : 0;
-}
-
 int draft_read_list(const struct gguf *g, const char *key, int32_t most, int32_t below,
 	int32_t *out, int32_t *n, struct err *e)
 {
 	const int64_t many = gguf_array_length(g, key);
+	int64_t *wide, before = -1;
+	int failed;
 
 	*n = 0;
 	if (many < 0)
@@ -177,13 +161,25 @@ int draft_read_list(const struct gguf *g, const char *key, int32_t most, int32_t
 	if (many < 1 || many > most)
 		return err_set(e, ERR_INPUT, "%s: %s has %lld numbers; 1 to %d are possible", gguf_path(g),
 			key, (long long)many, most);
+	wide = malloc((size_t)many * sizeof *wide);
+	failed = wide ? gguf_array_i64(g, key, wide, many, e)
+				  : err_set(e, ERR_MEMORY, "no memory for %s", key);
+	for (int64_t i = 0; i < many && !failed; before = wide[i++]) {
+		if (wide[i] <= before || wide[i] >= below)
+			failed = err_set(e, ERR_INPUT,
+				"%s: %s: number %lld is %lld after %lld; they must ascend from 0, below %d",
+				gguf_path(g), key, (long long)i, (long long)wide[i], (long long)before, below);
+		out[i] = (int32_t)wide[i];
+	}
 	*n = (int32_t)many;
-	return read_ascending(g, key, many, below, out, e);
+	free(wide);
+	return failed ? -1 : 0;
 }
 
 int draft_read_ids(const struct gguf *g, int32_t vocab, int32_t **ids, int32_t *n, struct err *e)
 {
-	const int64_t many = gguf_array_length(g, "cutaway.draft.ids");
+	static const char key[] = "cutaway.draft.ids";
+	const int64_t many = gguf_array_length(g, key);
 
 	*ids = NULL;
 	*n = vocab;
@@ -192,11 +188,10 @@ int draft_read_ids(const struct gguf *g, int32_t vocab, int32_t **ids, int32_t *
 	if (many < 1 || many > vocab)
 		return err_set(e, ERR_INPUT, "%s: a trimmed vocabulary of %lld of %d ids", gguf_path(g),
 			(long long)many, vocab);
-	*n = (int32_t)many;
-	*ids = malloc((size_t)many * sizeof **ids);
+	*ids = malloc((size_t)vocab * sizeof **ids);
 	if (!*ids)
 		return err_set(e, ERR_MEMORY, "no memory for a trimmed vocabulary");
-	if (!read_ascending(g, "cutaway.draft.ids", many, vocab, *ids, e))
+	if (!draft_read_list(g, key, vocab, vocab, *ids, n, e))
 		return 0;
 	free(*ids);
 	*ids = NULL;
@@ -273,25 +268,19 @@ int draft_vocab_hash(const struct gguf *g, char hex[17], struct err *e)
 {
 	int64_t n;
 	struct gguf_text *t = read_vocab(g, &n, e);
-	size_t bytes = 0, at = 0;
-	char *all;
+	XXH64_state_t *state = XXH64_createState();
 
-	if (!t)
-		return -1;
-	for (int64_t i = 0; i < n; i++)
-		bytes += t[i].size + 1;
-	all = malloc(bytes);
-	for (int64_t i = 0; all && i < n; i++, at++) {
-		memcpy(all + at, t[i].data, t[i].size);
-		at += t[i].size;
-		all[at] = '\0';
+	for (int64_t i = 0; t && state && i < n; i++) {
+		if (!i)
+			XXH64_reset(state, 0);
+		XXH64_update(state, t[i].data, t[i].size);
+		XXH64_update(state, "", 1);
 	}
+	if (t && state)
+		snprintf(hex, 17, "%016" PRIx64, XXH64_digest(state));
 	free(t);
-	if (!all)
-		return err_set(e, ERR_MEMORY, "no memory for a vocabulary");
-	snprintf(hex, 17, "%016" PRIx64, XXH64(all, bytes, 0));
-	free(all);
-	return 0;
+	XXH64_freeState(state);
+	return t && state ? 0 : err_set(e, ERR_MEMORY, "no memory for a vocabulary");
 }
 
 /* ---- the head ---- */

@@ -5,14 +5,14 @@
  * its path; each level expands the worthiest nodes, and the worthiest of all nodes are proposed.
  * Width 1 is a chain. What is worth less than its row is not proposed. What is worth so little that
  * its children, which are worth less, would cost more than they bring, since they take a pass
- * besides their rows, is not expanded: see gain.h. Thread: the engine's. Nothing is allocated
+ * besides their rows, is not expanded: see struct gain. Thread: the engine's. Nothing is allocated
  * after opening. */
 #ifndef CUTAWAY_ENGINE_DRAFT_GROW_H
 #define CUTAWAY_ENGINE_DRAFT_GROW_H
 
 #include "engine/draft/draft.h"
 #include "engine/draft/guess.h"
-#include "engine/draft/gain.h"
+#include "engine/draft/draft_cost.h"
 
 enum {
 	GROW_WIDTH = 8, /* nodes of a level that are expanded */
@@ -48,13 +48,33 @@ struct grow_pass { /* results of a pass, by row */
 	const struct k_logit_stats *stats;
 };
 
+/* What guesses must be worth: the rows that check them and the passes that make them take time, in
+ * which other tokens could have been drawn. Prices are in tokens, so that they compare with
+ * probabilities, and follow what steps cost here (draft_cost.h), or one is set by hand.
+ *
+ * A node that brings w tokens and costs a share c of a plain step pays off if w > c * speed, where
+ * speed is what a plain step's time brings already (Dinkelbach 1967 on ratios). */
+struct gain {
+	const struct draft_cost *cost; /* NULL: set by hand */
+	/* the least worth of a node that is proposed; of one that gets children */
+	float least, deeper;
+	double rows[DRAFT_NODES + 1]; /* of so many nodes */
+	double pass;
+	double pass_ns;       /* of a pass, of late */
+	double tokens, steps; /* what guesses were to bring, of late, and took, in plain steps */
+	int32_t n_passes;     /* since gain_begin() */
+};
+
+struct grow;
+/* Computes rows; each row's parent was computed in the pass before, or is the newest token. */
+typedef int grow_pass_fn(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+	struct grow_pass *out, struct err *e);
+
 struct grow {
 	int32_t depth, nodes, width, fan;
 	struct gain gain;
 	struct guesser *guesser;
-	/* Computes rows; each row's parent was computed in the pass before, or is the newest token. */
-	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
-		struct grow_pass *out, struct err *e);
+	grow_pass_fn *pass;
 	void *arg;
 	int32_t vocab;           /* of the logits: a row's length */
 	const atomic_bool *stop; /* as of struct draft_env */

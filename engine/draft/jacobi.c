@@ -27,41 +27,26 @@ struct line {          /* of a request */
 };
 
 struct drafter {
-	int32_t k;
+	int32_t width;
 	struct owners owners; /* of struct line */
 	struct draft_window window;
 };
 
-extern const struct draft_ops draft_jacobi;
-
 static void jacobi_close(struct drafter *d)
 {
 	owners_close(&d->owners);
-	free(d);
 }
 
 static int jacobi_open(
-	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
-	int32_t k = DEFAULT_K;
-	struct drafter *d;
-
-	if (draft_numbers(args, 1, DRAFT_MAX, &k, 1) < (args ? 1 : 0))
+	d->width = DEFAULT_K;
+	if (draft_numbers(args, 1, DRAFT_MAX, &d->width, 1) < (args ? 1 : 0))
 		return err_set(e, ERR_USAGE,
 			"jacobi:%.40s is not jacobi:k with k from 1 to %d tokens iterated", args, DRAFT_MAX);
-	if (!env)
-		return err_set(
-			e, ERR_USAGE, "jacobi guesses by the model's own predictions: it needs the model");
-	d = calloc(1, sizeof *d);
-	if (!d)
-		return err_set(e, ERR_MEMORY, "no memory for the Jacobi drafter");
-	d->k = k;
-	if (!owners_open(&d->owners, env->slots, sizeof(struct line))) {
-		jacobi_close(d);
-		return err_set(e, ERR_MEMORY, "no memory for the Jacobi drafter");
-	}
-	*out = d;
-	return 0;
+	return owners_open(&d->owners, env->slots, sizeof(struct line))
+			   ? 0
+			   : err_set(e, ERR_MEMORY, "no memory for the Jacobi drafter");
 }
 
 static void guess(struct drafter *d, const struct draft_job *job)
@@ -72,7 +57,7 @@ static void guess(struct drafter *d, const struct draft_job *job)
 	if (l->n != job->n || l->newest != job->ids[job->n - 1]) /* it is new, or was rewound */
 		l->n_guess = 0;
 	job->out->n = 0;
-	for (int32_t i = 0; i < k && i < d->k; i++)
+	for (int32_t i = 0; i < k && i < d->width; i++)
 		draft_add(job->out, i - 1,
 			i < l->n_guess ? l->guess[i] : draft_random(job->ids, job->n, job->n + i), 1);
 }
@@ -122,17 +107,12 @@ static void jacobi_forget(struct drafter *d, int64_t request)
 	owners_drop(&d->owners, request);
 }
 
-static int32_t jacobi_width(const struct drafter *d)
-{
-	return d->k;
-}
-
 static const struct draft_window *jacobi_window(struct drafter *d, int64_t request)
 {
 	const struct line *l = owners_place(&d->owners, request);
 	int32_t n = 0;
 
-	while (l && n < d->k && l->cell[n] >= 0)
+	while (l && n < d->width && l->cell[n] >= 0)
 		n++;
 	if (!l || !l->shown || !n)
 		return NULL;
@@ -142,14 +122,11 @@ static const struct draft_window *jacobi_window(struct drafter *d, int64_t reque
 	return &d->window;
 }
 
-static const struct draft_variant variants[] = {
-	{ "jacobi", "jacobi:$n", false, 0.1 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_jacobi = {
 	DRAFTER(jacobi, "jacobi", "k",
 		"the model's own predictions of the last step, iterated until they stand"),
+	.variants = (const struct draft_variant[]){ { "jacobi", "jacobi:$n", false, 0.1 }, { 0 } },
+	.alone = "guesses by the model's own predictions: it needs the model",
 	.learn = jacobi_learn,
 	.forget = jacobi_forget,
 	.window = jacobi_window,

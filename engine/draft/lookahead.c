@@ -20,10 +20,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/draft/grams.h"
 #include "engine/draft/owners.h"
 
 enum { DEFAULT_W = 1, DEFAULT_N = 3, DEFAULT_G = 1, MAX_N = 8, MAX_W = DRAFT_LEAVES - 1, CUT = -2 };
+enum { BUCKETS = 1 << 13 };
+
+/* The pool: for a token, the most recent few n-grams that begin with it. Bounded: a token may evict
+ * another one of the same bucket. */
+struct bucket {
+	int32_t id, n;
+};
 
 struct line {                          /* of a request */
 	int32_t n, newest;                 /* the text that the window follows */
@@ -36,18 +42,13 @@ struct line {                          /* of a request */
 };
 
 struct drafter {
-	int32_t w, n, g, levels;
-	struct grams *grams;
-	struct owners owners; /* of struct line */
+	int32_t w, n, g, levels, width;
+	int32_t n_grams;       /* in the pool */
+	struct bucket *bucket; /* [BUCKETS] */
+	int32_t *tails;        /* [BUCKETS][g][n - 1] */
+	struct owners owners;  /* of struct line */
 	struct draft_window window;
 };
-
-extern const struct draft_ops draft_lookahead;
-
-static int32_t nodes_of(const struct drafter *d)
-{
-	return d->w - 1 + d->w * (d->n - 2) + d->g * (d->n - 1);
-}
 
 /* 0, or -1 if the arguments are wrong or the tree too large for the engine. */
 static int parse(struct drafter *d, const char *args)
@@ -61,50 +62,69 @@ static int parse(struct drafter *d, const char *args)
 	d->levels = d->n - 1;
 	if (n < 0 || n == 1 || n == 2 || (args && !n) || d->w > MAX_W || d->n < 2 || d->n > MAX_N)
 		return -1;
-	return d->w + d->g > DRAFT_LEAVES || nodes_of(d) > DRAFT_NODES || d->w + d->n - 3 > DRAFT_MAX
-			   ? -1
-			   : 0;
+	d->width = d->w - 1 + d->w * (d->n - 2) + d->g * (d->n - 1);
+	return d->w + d->g > DRAFT_LEAVES || d->width > DRAFT_NODES || d->w + d->n - 3 > DRAFT_MAX ? -1
+																							   : 0;
 }
 
 static void lookahead_close(struct drafter *d)
 {
-	grams_close(d->grams);
+	free(d->bucket);
+	free(d->tails);
 	owners_close(&d->owners);
-	free(d);
-}
-
-static int open_sized(struct drafter *d, int32_t slots, struct err *e)
-{
-	if (!owners_open(&d->owners, slots, sizeof(struct line)))
-		return err_set(e, ERR_MEMORY, "no memory for the lookahead drafter");
-	return grams_open(&d->grams, d->n, d->g, e);
 }
 
 static int lookahead_open(
-	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
-	struct drafter *d;
-
-	if (!env)
-		return err_set(
-			e, ERR_USAGE, "lookahead gathers the model's own predictions: it needs the model");
-	d = calloc(1, sizeof *d);
-	if (!d)
-		return err_set(e, ERR_MEMORY, "no memory for the lookahead drafter");
-	if (parse(d, args)) {
-		free(d);
+	if (parse(d, args))
 		return err_set(e, ERR_USAGE,
 			"lookahead:%.40s is not lookahead:W,N,G with a window of W columns, n-grams of N "
 			"tokens (2 to %d) and G candidates a step, where W + G is at most %d and W - 1 + W (N "
 			"- 2) + G (N - 1) at most %d",
 			args, MAX_N, DRAFT_LEAVES, DRAFT_NODES);
+	d->bucket = calloc(BUCKETS, sizeof *d->bucket);
+	d->tails = calloc(BUCKETS, (size_t)(d->g * (d->n - 1)) * sizeof *d->tails);
+	return d->bucket && d->tails && owners_open(&d->owners, env->slots, sizeof(struct line))
+			   ? 0
+			   : err_set(e, ERR_MEMORY, "no memory for the lookahead drafter");
+}
+
+/* ---- the pool ---- */
+
+/* The bucket of a token; *tails: of its n-grams, one after the other, the most recent first. */
+static struct bucket *bucket_of(const struct drafter *d, int32_t id, int32_t **tails)
+{
+	const size_t place = ((uint32_t)id * 0x9e3779b1u) >> 19;
+
+	*tails = d->tails + place * (size_t)(d->g * (d->n - 1));
+	return &d->bucket[place];
+}
+
+/* True if it is new; either way it becomes the first of its token's. */
+static bool add_gram(struct drafter *d, const int32_t *gram)
+{
+	const int32_t tail = d->n - 1;
+	const size_t size = (size_t)tail * sizeof *gram;
+	int32_t *tails, at = 0;
+	struct bucket *b = bucket_of(d, gram[0], &tails);
+	bool is_new;
+
+	if (b->id != gram[0]) { /* another token's */
+		d->n_grams -= b->n;
+		*b = (struct bucket){ gram[0], 0 };
 	}
-	if (open_sized(d, env->slots, e)) {
-		lookahead_close(d);
-		return -1;
+	while (at < b->n && memcmp(tails + at * tail, gram + 1, size))
+		at++;
+	is_new = at == b->n;
+	if (is_new && b->n < d->g) {
+		b->n++;
+		d->n_grams++;
 	}
-	*out = d;
-	return 0;
+	at = at == d->g ? at - 1 : at;
+	memmove(tails + tail, tails, (size_t)at * size);
+	memcpy(tails, gram + 1, size);
+	return is_new;
 }
 
 /* ---- guessing ---- */
@@ -131,14 +151,14 @@ static void begin_window(const struct drafter *d, struct line *l, const int32_t 
 static void guess(struct drafter *d, const struct draft_job *job)
 {
 	struct line *l = owners_take_place(&d->owners, job->request);
-	int32_t n_found, above[MAX_W];
-	const int32_t *tails;
+	int32_t above[MAX_W], *tails;
+	const struct bucket *b;
 
 	if (l->n != job->n || l->newest != job->ids[job->n - 1])
 		begin_window(d, l, job->ids, job->n);
 	job->out->n = 0;
-	n_found = grams_find(d->grams, l->newest, &tails);
-	for (int32_t i = 0; i < n_found; i++)
+	b = bucket_of(d, l->newest, &tails);
+	for (int32_t i = 0; b->id == l->newest && i < b->n; i++)
 		for (int32_t j = 0, at = -1; j < d->n - 1; j++)
 			at = add_child(job->out, at, tails[i * (d->n - 1) + j]);
 	above[0] = -1;
@@ -162,7 +182,7 @@ static int lookahead_propose(
 
 static void enter(struct drafter *d, struct line *l, const int32_t *gram)
 {
-	if (grams_add(d->grams, gram) && l->n_entered < DRAFT_ENTERED)
+	if (add_gram(d, gram) && l->n_entered < DRAFT_ENTERED)
 		memcpy(l->entered + l->n_entered++ * d->n, gram, (size_t)d->n * sizeof *gram);
 }
 
@@ -260,11 +280,6 @@ static void lookahead_forget(struct drafter *d, int64_t request)
 	owners_drop(&d->owners, request);
 }
 
-static int32_t lookahead_width(const struct drafter *d)
-{
-	return nodes_of(d);
-}
-
 static const struct draft_window *lookahead_window(struct drafter *d, int64_t request)
 {
 	const struct line *l = owners_place(&d->owners, request);
@@ -280,18 +295,16 @@ static const struct draft_window *lookahead_window(struct drafter *d, int64_t re
 		.n_entered = l->n_entered,
 		.entered = l->entered,
 		.n_own = l->n_own,
-		.pool = grams_count(d->grams) };
+		.pool = d->n_grams };
 	return &d->window;
 }
-
-static const struct draft_variant variants[] = {
-	{ "lookahead", "lookahead:4,3,4", true, 0.1 },
-	{ NULL, NULL, false, 0 },
-};
 
 const struct draft_ops draft_lookahead = {
 	DRAFTER(lookahead, "lookahead", "W,N,G",
 		"a window of the model's own iterations makes n-grams, a pool of which is verified"),
+	.variants =
+		(const struct draft_variant[]){ { "lookahead", "lookahead:4,3,4", true, 0.1 }, { 0 } },
+	.alone = "gathers the model's own predictions: it needs the model",
 	.learn = lookahead_learn,
 	.forget = lookahead_forget,
 	.window = lookahead_window,

@@ -28,7 +28,7 @@ struct seat {
 struct drafter {
 	struct net net;
 	struct medusa_head head[MOST_HEADS];
-	int32_t n_heads, ffn;
+	int32_t n_heads, ffn, width;
 
 	void *work, *shared;                       /* the kernels' */
 	float *seat_feature;                       /* [slots, dim] */
@@ -44,8 +44,6 @@ struct drafter {
 	struct seat *seat; /* [slots] */
 	int32_t *job;      /* [slots] the jobs that are known, in the order of their rows */
 };
-
-extern const struct draft_ops draft_medusa;
 
 /* ---- opening ---- */
 
@@ -86,25 +84,13 @@ static void cut_shared(struct drafter *d, struct cutter *c)
 		d->logits = program_cut(c, rows * (size_t)d->net.head.n, sizeof *d->logits);
 }
 
-static void *take(struct drafter *d, void (*cut_all)(struct drafter *, struct cutter *),
-	enum k_memory where, struct err *e)
-{
-	struct cutter c = { 0 };
-
-	cut_all(d, &c);
-	c.base = k_alloc(d->net.env.kernels, c.used, where, "Medusa heads; try fewer --slots", e);
-	c.used = 0;
-	if (c.base)
-		cut_all(d, &c);
-	return c.base;
-}
-
 static int take_memory(struct drafter *d, struct err *e)
 {
+	static const char what[] = "Medusa heads; try fewer --slots";
 	size_t slots = (size_t)d->net.env.slots;
 
-	d->work = take(d, cut_work, K_WORK, e);
-	d->shared = d->work ? take(d, cut_shared, K_SHARED, e) : NULL;
+	d->work = net_take(&d->net, cut_work, d, K_WORK, what, e);
+	d->shared = d->work ? net_take(&d->net, cut_shared, d, K_SHARED, what, e) : NULL;
 	if (!d->shared)
 		return -1;
 	d->seat = calloc(slots, sizeof *d->seat);
@@ -160,7 +146,7 @@ static void medusa_load(void *arg, const struct gguf *g, struct model_loader *l)
 	}
 }
 
-static int open_parts(
+static int medusa_open(
 	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
 	const struct net_args usual = { 2, 3, 12, true, 1 };
@@ -169,6 +155,7 @@ static int open_parts(
 		return -1;
 	if (d->net.args.depth > d->n_heads)
 		d->net.args.depth = d->n_heads;
+	d->width = d->net.args.nodes;
 	return net_open_trees(&d->net, d->net.args, NULL, NULL, e) || take_memory(d, e) ? -1 : 0;
 }
 
@@ -181,22 +168,6 @@ static void medusa_close(struct drafter *d)
 	free(d->seat);
 	free(d->job);
 	free(d->version);
-	free(d);
-}
-
-static int medusa_open(
-	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
-{
-	struct drafter *d = calloc(1, sizeof *d);
-
-	if (!d)
-		return err_set(e, ERR_MEMORY, "no memory for Medusa heads");
-	if (open_parts(d, env, args, e)) {
-		medusa_close(d);
-		return -1;
-	}
-	*out = d;
-	return 0;
 }
 
 /* ---- what a step computed ---- */
@@ -321,19 +292,11 @@ static void medusa_forget(struct drafter *d, int64_t request)
 	owners_drop(&d->owners, request);
 }
 
-static int32_t medusa_width(const struct drafter *d)
-{
-	return d->net.args.nodes;
-}
-
-static const struct draft_variant variants[] = {
-	{ "medusa", "medusa:$n,$n,0", false, 0.1 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_medusa = {
 	DRAFTER(medusa, "medusa", "[FILE,]k[,nodes[,least]]",
 		"trained heads on the newest feature, one for each position ahead"),
+	.variants = (const struct draft_variant[]){ { "medusa", "medusa:$n,$n,0", false, 0.1 }, { 0 } },
+	.alone = NET_ALONE,
 	.computes = true,
 	.cost_rows = NET_COST_ROWS,
 	.learn = medusa_learn,

@@ -23,12 +23,10 @@ struct drafter {
 	struct model *whole;    /* its own model, or NULL: */
 	struct weights weights; /* layers between the target's ends */
 	struct layer *layer;
-	int32_t n_layers;
+	int32_t n_layers, width;
 	struct slot **of; /* [slots] by job; NULL: no guess */
 	int32_t *out_job; /* [slots] by output of a pass */
 };
-
-extern const struct draft_ops draft_model;
 
 /* ---- opening ---- */
 
@@ -125,8 +123,7 @@ static int open_network(
 	return pruned ? open_pruned(d, env, path, e) : failed;
 }
 
-static int draft_model_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
-	struct grow_pass *out, struct err *e);
+static grow_pass_fn draft_model_pass;
 
 static int open_parts(
 	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
@@ -135,13 +132,11 @@ static int open_parts(
 	const char *numbers;
 	int32_t branches;
 
-	if (!env || !env->model)
-		return err_set(
-			e, ERR_USAGE, "draft guesses with a model beside a model, and there is no model here");
 	if (draft_find_file("draft", args, path, &numbers, e) ||
 		net_read_args(&d->args, numbers, "draft[:FILE][,k[,nodes[,least]]]", e) ||
 		open_network(d, env, path, e))
 		return -1;
+	d->width = d->args.nodes;
 	branches = d->args.nodes > d->args.depth ? (DRAFT_MAX - 1) * (GROW_WIDTH - 1) : 0;
 	if (slots_open(&d->slots, &d->net.env, &d->net.model.memory, branches, e) ||
 		net_open_pass(&d->net, d->slots.store, d->args, draft_model_pass, d, e))
@@ -162,24 +157,15 @@ static void model_drafter_close(struct drafter *d)
 	free(d->layer);
 	free(d->of);
 	free(d->out_job);
-	free(d);
 }
 
 static int model_drafter_open(
-	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
-	struct drafter *d = calloc(1, sizeof *d);
-	struct err own = { 0 };
+	struct err own = { 0 }; /* loading reads it to see whether something failed */
 
-	if (!d)
-		return err_set(e, ERR_MEMORY, "no memory for a draft model");
 	d->args = (struct net_args){ 2, 3, 12, true, 2 };
-	if (open_parts(d, env, args, &own)) {
-		model_drafter_close(d);
-		return err_set(e, own.code, "%s", own.text);
-	}
-	*out = d;
-	return 0;
+	return open_parts(d, env, args, &own) ? err_set(e, own.code, "%s", own.text) : 0;
 }
 
 /* ---- guessing ---- */
@@ -260,19 +246,11 @@ static void model_drafter_forget(struct drafter *d, int64_t request)
 	slots_end(&d->slots, request);
 }
 
-static int32_t model_drafter_width(const struct drafter *d)
-{
-	return d->args.nodes;
-}
-
-static const struct draft_variant variants[] = {
-	{ "draft", "draft:$f$n,$n,0", false, 0.2 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_model = {
 	DRAFTER(model_drafter, "draft", "[FILE,]k[,nodes[,least]]",
 		"a smaller model of the same vocabulary"),
+	.variants = (const struct draft_variant[]){ { "draft", "draft:$f$n,$n,0", false, 0.2 }, { 0 } },
+	.alone = "guesses with a model beside a model, and there is no model here",
 	.computes = true,
 	.cost_rows = NET_COST_ROWS,
 	.forget = model_drafter_forget,

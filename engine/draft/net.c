@@ -43,9 +43,6 @@ int net_open_file(struct net *net, const struct draft_env *env, const char *name
 	const char *numbers;
 	int failed;
 
-	if (!env || !env->model)
-		return err_set(e, ERR_USAGE,
-			"%s drafts with a network beside a model, and there is no model here", name);
 	snprintf(usage, sizeof usage, "%s[:FILE][,k[,nodes[,least]]]", name);
 	failed = draft_find_file(name, args, path, &numbers, &own) ||
 			 net_read_args(&usual, numbers, usage, &own) ||
@@ -68,10 +65,7 @@ int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t
 	return guesser_open(&net->guesser, &net->head, env, e);
 }
 
-int net_open_trees(struct net *net, struct net_args a,
-	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
-		struct grow_pass *out, struct err *e),
-	void *arg, struct err *e)
+int net_open_trees(struct net *net, struct net_args a, grow_pass_fn *pass, void *arg, struct err *e)
 {
 	bool tree = a.nodes > a.depth;
 	float least = (float)a.least / 100;
@@ -92,9 +86,7 @@ int net_open_trees(struct net *net, struct net_args a,
 }
 
 int net_open_pass(struct net *net, const struct memory_store *store, struct net_args a,
-	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
-		struct grow_pass *out, struct err *e),
-	void *arg, struct err *e)
+	grow_pass_fn *pass, void *arg, struct err *e)
 {
 	int32_t out = net->env.slots * GROW_WIDTH;
 	struct forward_sizes most = {
@@ -105,6 +97,19 @@ int net_open_pass(struct net *net, const struct memory_store *store, struct net_
 				   forward_open(&net->forward, &net->model, store, most, e)
 			   ? -1
 			   : 0;
+}
+
+void *net_take(struct net *net, void (*cut)(struct drafter *d, struct cutter *c), struct drafter *d,
+	enum k_memory where, const char *what, struct err *e)
+{
+	struct cutter c = { 0 };
+
+	cut(d, &c);
+	c.base = k_alloc(net->env.kernels, c.used, where, what, e);
+	c.used = 0;
+	if (c.base)
+		cut(d, &c);
+	return c.base;
 }
 
 void net_close(struct net *net)

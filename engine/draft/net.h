@@ -18,6 +18,8 @@ enum {
 	NET_COST_ROWS = 8, /* of steps whose cost decides how much is guessed; more follow the slope */
 };
 
+#define NET_ALONE "drafts with a network beside a model, and there is no model here"
+
 /* A drafter's numeric arguments: tokens ahead, nodes of a tree (a chain has as many as tokens
  * ahead), and the least worth of a node in percent. The last are set by the drafter, not by the
  * user: whether a least that is not given follows what rows cost, if that is known, and the worth
@@ -55,17 +57,17 @@ int net_open_file(struct net *net, const struct draft_env *env, const char *name
  * caller may change net->model before net_open_pass(). */
 int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e);
 /* Opens the trees alone; pass and arg as below. */
-int net_open_trees(struct net *net, struct net_args a,
-	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
-		struct grow_pass *out, struct err *e),
-	void *arg, struct err *e);
+int net_open_trees(
+	struct net *net, struct net_args a, grow_pass_fn *pass, void *arg, struct err *e);
 /* Opens the pass over net->model with its keys and values in store, and the trees; pass and arg: of
  * struct grow. */
 int net_open_pass(struct net *net, const struct memory_store *store, struct net_args a,
-	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
-		struct grow_pass *out, struct err *e),
-	void *arg, struct err *e);
+	grow_pass_fn *pass, void *arg, struct err *e);
 void net_close(struct net *net);
+/* Memory of the kernels, which cut() is asked to share out, after it was asked how much; what: for
+ * the error. */
+void *net_take(struct net *net, void (*cut)(struct drafter *d, struct cutter *c), struct drafter *d,
+	enum k_memory where, const char *what, struct err *e);
 
 /* To run a pass: begin, sequences and rows, run. Rows of one sequence must be neighbours, in the
  * order of their positions. */

@@ -28,7 +28,7 @@ enum {
 };
 
 struct drafter {
-	int32_t k, min, max, branches;
+	int32_t k, min, max, branches, width;
 	struct pool *pool; /* NULL: this text alone */
 };
 
@@ -43,8 +43,6 @@ struct search {
 	int32_t k, n, places;
 	struct found best[DRAFT_LEAVES]; /* longest matches first; of equals the most recent */
 };
-
-extern const struct draft_ops draft_ngram;
 
 /* "4,2,8,3,pool": the numbers, and whether the word follows them. */
 static int parse(struct drafter *d, const char *args, bool *pool)
@@ -66,39 +64,29 @@ static int parse(struct drafter *d, const char *args, bool *pool)
 	memcpy(numbers, args ? args : "", size);
 	numbers[size] = '\0';
 	n = draft_numbers(numbers, 1, LONGEST, given, 4);
-	*d = (struct drafter){ given[0], given[1], given[2], given[3], NULL };
+	*d = (struct drafter){ given[0], given[1], given[2], given[3], 0, NULL };
 	return n < 0 || n == 2 || d->k > DRAFT_MAX || d->min > d->max || d->branches > DRAFT_LEAVES ? -1
 																								: 0;
 }
 
 static int ngram_open(
-	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
-	struct drafter *d = malloc(sizeof *d);
 	bool pool;
 
 	(void)env;
-	if (!d)
-		return err_set(e, ERR_MEMORY, "no memory for the n-gram drafter");
-	if (parse(d, args, &pool)) {
-		free(d);
+	if (parse(d, args, &pool))
 		return err_set(e, ERR_USAGE,
 			"ngram:%.40s is not ngram:k[,min,max[,branches]][,pool] with k from 1 to %d tokens "
 			"drafted, matches of min to max tokens, 1 to %d, and 1 to %d branches",
 			args, DRAFT_MAX, LONGEST, DRAFT_LEAVES);
-	}
-	if (pool && pool_open(&d->pool, d->min, e)) {
-		free(d);
-		return -1;
-	}
-	*out = d;
-	return 0;
+	d->width = d->k * d->branches < DRAFT_NODES ? d->k * d->branches : DRAFT_NODES;
+	return pool ? pool_open(&d->pool, d->min, e) : 0;
 }
 
 static void ngram_close(struct drafter *d)
 {
 	pool_close(d->pool);
-	free(d);
 }
 
 /* Largest j < end with ids[j] == id, or -1. */
@@ -252,19 +240,10 @@ static int ngram_propose(struct drafter *d, const struct draft_job *job, int32_t
 	return 0;
 }
 
-static int32_t ngram_width(const struct drafter *d)
-{
-	return d->k * d->branches < DRAFT_NODES ? d->k * d->branches : DRAFT_NODES;
-}
-
-static const struct draft_variant variants[] = {
-	{ "ngram", "ngram:$n,1,4", false, 0.1 },
-	{ "ngram tree", "ngram:$n,1,4,4,pool", true, 0.1 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_ngram = {
 	DRAFTER(ngram, "ngram", "k[,min,max[,branches]][,pool]",
 		"prompt lookup: what followed the longest earlier match of the last tokens"),
+	.variants = (const struct draft_variant[]){ { "ngram", "ngram:$n,1,4", false, 0.1 },
+		{ "ngram tree", "ngram:$n,1,4,4,pool", true, 0.1 }, { 0 } },
 	.offer = (const char *const[]){ "ngram", "ngram:4", "ngram:8", NULL },
 };

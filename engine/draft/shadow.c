@@ -113,7 +113,7 @@ void shadow_close(struct shadow *s)
 	if (!s)
 		return;
 	for (int32_t i = 0; i < s->n; i++)
-		s->drafter[i].ops->close(s->drafter[i].d);
+		draft_close(s->drafter[i].ops, s->drafter[i].d);
 	owners_close(&s->owners);
 	free(s->guess);
 	free(s->job);
@@ -177,7 +177,7 @@ static int ask_one(
 	struct shadow *s, int32_t i, const struct draft_job *job, int32_t n, struct err *e)
 {
 	struct shadow_drafter *d = &s->drafter[i];
-	int32_t width = d->ops->width(d->d), asked = 0;
+	int32_t width = draft_width(d->ops, d->d), asked = 0;
 	int64_t start;
 
 	for (int32_t k = 0; k < n; k++) {

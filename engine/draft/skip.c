@@ -5,16 +5,12 @@
  * Keys and values of the first layers are those of the target's own pages: drafting writes them
  * where verification will write the same bits again, so there is no state to keep or undo. Thread:
  * the engine's. */
-#include <stdlib.h>
-
 #include "engine/draft/net.h"
 
 struct drafter {
 	struct net net;
-	int32_t k;
+	int32_t width;
 };
-
-extern const struct draft_ops draft_skip;
 
 /* Takes the list of frequent ids from a trained drafter of this model, if there is one: the whole
  * vocabulary is a third of a step. */
@@ -73,18 +69,13 @@ static int read_args(const struct draft_env *env, const char *args, int32_t v[3]
 static void skip_close(struct drafter *d)
 {
 	net_close(&d->net);
-	free(d);
 }
 
 static int skip_open(
-	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
 	int32_t v[3] = { 0, 4, 40 }, n, *ids;
-	struct drafter *d;
 
-	if (!env || !env->model)
-		return err_set(
-			e, ERR_USAGE, "skip drafts with the model's layers, and there is no model here");
 	if (memory_has_states(&env->model->memory))
 		return err_set(e, ERR_USAGE,
 			"skip writes ahead in pages of keys and values, and this model keeps states");
@@ -93,22 +84,13 @@ static int skip_open(
 			e, ERR_USAGE, "skip drafts with a decoder alone, and this one reads an encoder");
 	if (read_args(env, args, v, e))
 		return -1;
-	d = calloc(1, sizeof *d);
-	if (!d)
-		return err_set(e, ERR_MEMORY, "no memory for the layer-skip drafter");
-	d->k = v[1];
+	d->width = v[1];
 	borrow_ids(env, &ids, &n);
 	if (net_open(&d->net, env, ids, n, e))
-		goto fail;
+		return -1;
 	d->net.model.config.n_layers = v[0];
-	if (net_open_pass(
-			&d->net, env->store, (struct net_args){ v[1], v[1], v[2], false, 1 }, skip_pass, d, e))
-		goto fail;
-	*out = d;
-	return 0;
-fail:
-	skip_close(d);
-	return -1;
+	return net_open_pass(
+		&d->net, env->store, (struct net_args){ v[1], v[1], v[2], false, 1 }, skip_pass, d, e);
 }
 
 static int skip_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
@@ -131,20 +113,12 @@ static int skip_propose(struct drafter *d, const struct draft_job *job, int32_t 
 	return net_grow(&d->net, e);
 }
 
-static int32_t skip_width(const struct drafter *d)
-{
-	return d->k;
-}
-
-static const struct draft_variant variants[] = {
-	{ "skip", "skip:$l,$n,0", false, 0.8 },
-	{ NULL, NULL, false, 0 },
-};
-
 const struct draft_ops draft_skip = {
 	DRAFTER(
 		skip, "skip", "layers[,k[,least]]", "the model's own first layers guess, the others check"),
+	.variants = (const struct draft_variant[]){ { "skip", "skip:$l,$n,0", false, 0.8 }, { 0 } },
 	.offer = (const char *const[]){ "skip:24", NULL },
+	.alone = "drafts with the model's layers, and there is no model here",
 	.needs_pages = true,
 	.computes = true,
 	.layers = true,

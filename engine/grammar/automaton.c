@@ -28,8 +28,10 @@ static uint32_t mix(uint32_t h, uint32_t x)
 	return h ^ h >> 15;
 }
 
-static uint32_t frame_hash(const struct frame *f)
+static uint32_t frame_hash(const struct automaton *a, int32_t i)
 {
+	const struct frame *f = &a->frame[i];
+
 	return mix(mix(mix(1, (uint32_t)f->node), (uint32_t)f->count), (uint32_t)f->parent);
 }
 
@@ -75,33 +77,29 @@ static bool table_room(int32_t **table, int32_t *size, int32_t n,
 	return true;
 }
 
-static uint32_t frame_hash_of(const struct automaton *a, int32_t i)
-{
-	return frame_hash(&a->frame[i]);
-}
-
 /* The number of a stack. */
 static int32_t push(struct automaton *a, int32_t node, int32_t count, int32_t parent)
 {
-	const struct frame f = { node, count, parent };
+	struct frame *f;
 	uint32_t at;
 
 	if (a->n_frames == AUTOMATON_MOST_FRAMES)
 		return fail(a, "the grammar needs too many stacks: the answer nests too deeply");
-	if (!table_room(&a->frame_at, &a->n_frame_at, a->n_frames, frame_hash_of, a) ||
+	if (!table_room(&a->frame_at, &a->n_frame_at, a->n_frames, frame_hash, a) ||
 		!ARRAY_ROOM(a->frame, a->cap_frames, a->n_frames + 1) ||
 		!ARRAY_ROOM(a->met, a->cap_met, a->n_frames + 1))
 		return fail(a, no_memory);
-	for (at = frame_hash(&f);; at++) {
+	f = &a->frame[a->n_frames]; /* a new one, unless there is one like it */
+	*f = (struct frame){ node, count, parent };
+	for (at = frame_hash(a, a->n_frames);; at++) {
 		int32_t *place = &a->frame_at[at & (uint32_t)(a->n_frame_at - 1)];
 
 		if (*place < 0) {
 			*place = a->n_frames;
-			a->frame[a->n_frames] = f;
 			a->met[a->n_frames] = -1;
 			return a->n_frames++;
 		}
-		if (!memcmp(&a->frame[*place], &f, sizeof f))
+		if (!memcmp(&a->frame[*place], f, sizeof *f))
 			return *place;
 	}
 }

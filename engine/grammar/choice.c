@@ -62,7 +62,7 @@ void choice_read(struct grammar *g, const char *text, size_t size)
 	else if (!g->err.code && (!l.n || (l.n == 1 && !l.word->size)))
 		grammar_fail(g, ERR_USAGE, "nothing to choose from: yes|no, or [\"yes\", \"no\"]");
 	if (!g->err.code)
-		g->rule[root].expr = expr_words(g, l.word, l.n);
+		rule_set(g, root, expr_words(g, l.word, l.n));
 	free(l.word);
 	cJSON_Delete(array);
 }

@@ -15,18 +15,11 @@ enum { KEPT = 4 }; /* grammars that nobody uses now, and that are kept for the n
 
 /* ---- grammars ---- */
 
-static void json(struct grammar *g, const char *text, size_t size)
-{
-	(void)text;
-	(void)size;
-	json_read(g);
-}
-
 static const struct scheme {
 	const char *name;
 	grammar_reader *read;
 } schemes[] = {
-	{ "json", json },
+	{ "json", json_read },
 	{ "schema:", schema_read },
 	{ "regex:", regex_read },
 	{ "choice:", choice_read },

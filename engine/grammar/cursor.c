@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <utf8proc.h>
-
+#include "base/text.h"
 int32_t cursor_fail(struct cursor *c, const char *what)
 {
 	int line = 1;
@@ -13,8 +12,7 @@ int32_t cursor_fail(struct cursor *c, const char *what)
 
 	for (const char *t = c->text; t < c->at; t++)
 		line += *t == '\n';
-	while (shown && shown < left && (c->at[shown] & 0xc0) == 0x80)
-		shown--;
+	shown = shown < left ? text_fit(c->at, shown) : shown;
 	for (size_t i = 0; i < shown; i++)
 		if (c->at[i] == '\n')
 			shown = i;
@@ -25,13 +23,13 @@ int32_t cursor_fail(struct cursor *c, const char *what)
 
 uint32_t cursor_point(struct cursor *c)
 {
-	utf8proc_int32_t point;
-	const utf8proc_ssize_t n =
-		utf8proc_iterate((const utf8proc_uint8_t *)c->at, c->end - c->at, &point);
+	int32_t point;
+	size_t n;
 
 	if (c->at == c->end)
 		return CURSOR_END;
-	if (n < 1) {
+	n = text_point(c->at, (size_t)(c->end - c->at), &point);
+	if (point < 0) {
 		cursor_fail(c, "no valid UTF-8");
 		return CURSOR_END;
 	}
@@ -39,20 +37,12 @@ uint32_t cursor_point(struct cursor *c)
 	return (uint32_t)point;
 }
 
-int hex_digit(uint32_t b)
-{
-	return b >= '0' && b <= '9'   ? (int)b - '0'
-		   : b >= 'a' && b <= 'f' ? (int)b - 'a' + 10
-		   : b >= 'A' && b <= 'F' ? (int)b - 'A' + 10
-								  : -1;
-}
-
 uint32_t cursor_hex(struct cursor *c, int n)
 {
 	uint32_t value = 0;
 
 	for (int i = 0; i < n; i++, c->at++) {
-		const int digit = hex_digit(cursor_byte(c));
+		const int digit = c->at < c->end ? text_hex(*c->at) : -1;
 
 		if (digit < 0) {
 			cursor_fail(c, "hexadecimal digits are needed");

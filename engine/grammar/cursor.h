@@ -36,23 +36,12 @@ static inline bool cursor_take(struct cursor *c, char byte)
 /* cursor.c. The next code point; CURSOR_END at the end, and, with the error, where there is no
  * valid UTF-8. */
 uint32_t cursor_point(struct cursor *c);
-/* The value of a hexadecimal digit, or -1. */
-int hex_digit(uint32_t byte);
 /* n hexadecimal digits as a number; CURSOR_END with the error: they are not there. */
 uint32_t cursor_hex(struct cursor *c, int n);
 /* Digits, at most a million and one; -1: there are none. */
 int32_t cursor_number(struct cursor *c);
 /* ? * + {n} {n,} {,m} {n,m}: false: none of them is next. */
 bool cursor_repeat(struct cursor *c, int32_t *least, int32_t *most);
-/* gbnf.c: blanks and comments. New lines end a rule, unless it is inside parentheses or | follows.
- */
-void cursor_blanks(struct cursor *c, bool lines);
-/* gbnf.c: a character of a literal or set, with its escapes; CURSOR_END at the end. */
-uint32_t cursor_character(struct cursor *c);
-/* gbnf_part.c: what begins with %, which was taken. */
-int32_t gbnf_part(struct cursor *c);
-/* Reads the inner texts; in any case frees them. */
-void gbnf_read_inner(struct cursor *c);
 /* The error of what is next, with the line and the characters there. Returns EXPR_FAILED. */
 int32_t cursor_fail(struct cursor *c, const char *what);
 

@@ -93,6 +93,11 @@ int32_t expr_text(struct grammar *g, const void *bytes, size_t size)
 	return all;
 }
 
+int32_t expr_word(struct grammar *g, const char *word)
+{
+	return expr_text(g, word, strlen(word));
+}
+
 static bool is(const struct grammar *g, int32_t x, enum expr_kind kind)
 {
 	return g->expr[x].kind == kind;
@@ -116,6 +121,16 @@ int32_t expr_or(struct grammar *g, int32_t a, int32_t b)
 	if (is(g, a, EXPR_NEVER) || a == b)
 		return b;
 	return is(g, b, EXPR_NEVER) ? a : add(g, (struct expr){ .kind = EXPR_OR, .a = a, .b = b });
+}
+
+int32_t expr_fold(struct grammar *g, int32_t (*two)(struct grammar *g, int32_t a, int32_t b),
+	const int32_t *x, size_t n)
+{
+	int32_t all = x[0];
+
+	for (size_t i = 1; i < n; i++)
+		all = two(g, all, x[i]);
+	return all;
 }
 
 int32_t expr_repeat(struct grammar *g, int32_t a, int32_t least, int32_t most)

@@ -88,11 +88,19 @@ int32_t expr_never(struct grammar *g);
 int32_t expr_set(struct grammar *g, const struct byte_set *s);
 /* One byte of a range; from above to: EXPR_NEVER. */
 int32_t expr_bytes(struct grammar *g, int from, int to);
-/* The bytes, one after the other. */
+/* The bytes, one after the other; those of a word. */
 int32_t expr_text(struct grammar *g, const void *bytes, size_t size);
+int32_t expr_word(struct grammar *g, const char *word);
 /* Chains are cheapest where a is what was built so far. Nothing of EXPR_NEVER is left in them. */
 int32_t expr_then(struct grammar *g, int32_t a, int32_t b);
 int32_t expr_or(struct grammar *g, int32_t a, int32_t b);
+/* The same of several: one after the other; one of them. */
+int32_t expr_fold(struct grammar *g, int32_t (*two)(struct grammar *g, int32_t a, int32_t b),
+	const int32_t *x, size_t n);
+#define EXPR_LIST(...)                                                                             \
+	(const int32_t[]){ __VA_ARGS__ }, sizeof((const int32_t[]){ __VA_ARGS__ }) / sizeof(int32_t)
+#define EXPR_SEQ(g, ...) expr_fold((g), expr_then, EXPR_LIST(__VA_ARGS__))
+#define EXPR_ANY(g, ...) expr_fold((g), expr_or, EXPR_LIST(__VA_ARGS__))
 int32_t expr_repeat(struct grammar *g, int32_t a, int32_t least, int32_t most);
 int32_t expr_maybe(struct grammar *g, int32_t a);
 int32_t expr_rule(struct grammar *g, int32_t rule);
@@ -105,6 +113,12 @@ int32_t expr_token(struct grammar *g, const void *name, size_t size);
 
 /* A new rule, not defined yet; name is copied. EXPR_FAILED: too many, or no memory. */
 int32_t rule_new(struct grammar *g, const char *name, size_t size);
+/* Defines it; x was made before, and may have moved the rules. */
+static inline void rule_set(struct grammar *g, int32_t rule, int32_t x)
+{
+	if (rule >= 0)
+		g->rule[rule].expr = x;
+}
 /* The rule of this name among those from g->base on, or -1. */
 int32_t rule_find(const struct grammar *g, const char *name, size_t size);
 
@@ -124,14 +138,16 @@ struct point_range {
 struct points {
 	struct point_range *range;
 	int32_t n, cap;
+	bool failed; /* no memory: the rest is ignored, and no expression is made of it */
 };
 enum { POINTS_LAST = 0x10ffff };
-/* False: no memory. */
-bool points_add(struct points *p, uint32_t from, uint32_t to);
-bool points_invert(struct points *p);
-bool points_without(struct points *p, uint32_t from, uint32_t to);
+void points_add(struct points *p, uint32_t from, uint32_t to);
+void points_add_all(struct points *p, const struct points *other);
+void points_invert(struct points *p);
+void points_without(struct points *p, uint32_t from, uint32_t to);
 bool points_have(const struct points *p, uint32_t c);
 void points_free(struct points *p);
-int32_t expr_of_points(struct grammar *g, const struct points *p);
+/* One of them in UTF-8. Takes them. */
+int32_t expr_of_points(struct grammar *g, struct points *p);
 
 #endif

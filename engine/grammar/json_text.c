@@ -4,25 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <utf8proc.h>
-
-#include "base/array.h"
+#include "base/text.h"
 #include "engine/grammar/schema_impl.h"
-
-static int32_t text(struct grammar *g, const char *t)
-{
-	return expr_text(g, t, strlen(t));
-}
-
-/* A byte of a range, of two, or of three; ranges that are not needed are empty ("10"). */
-static int32_t byte_of(struct grammar *g, const char *ranges)
-{
-	struct byte_set set = { { 0 } };
-
-	for (; *ranges; ranges += 2)
-		byte_add(&set, (unsigned char)ranges[0], (unsigned char)ranges[1]);
-	return expr_set(g, &set);
-}
 
 /* ---- characters ---- */
 
@@ -43,40 +26,27 @@ static int32_t hex_escapes(struct grammar *g, const struct points *p, uint32_t s
 	for (uint32_t c = sixteen; c < sixteen + 16; c++)
 		if (points_have(p, c) && (!c || !strchr(escaped, (int)c)))
 			byte_add(&last, digit[c % 16], digit[c % 16]);
-	return expr_then(g, text(g, sixteen ? "\\u001" : "\\u000"), expr_set(g, &last));
+	return expr_then(g, expr_word(g, sixteen ? "\\u001" : "\\u000"), expr_set(g, &last));
 }
 
-int32_t json_points(struct grammar *g, const struct points *p)
+int32_t json_points(struct grammar *g, struct points *p)
 {
 	struct points plain = { 0 };
 	struct byte_set after = { { 0 } };
-	bool ok = true;
-	int32_t all;
+	int32_t low, high;
 
-	for (int32_t i = 0; i < p->n; i++)
-		ok = ok && points_add(&plain, p->range[i].from, p->range[i].to);
-	ok = ok && points_without(&plain, 0, 0x1f) && points_without(&plain, '"', '"') &&
-		 points_without(&plain, '\\', '\\');
+	points_add_all(&plain, p);
+	points_without(&plain, 0, 0x1f);
+	points_without(&plain, '"', '"');
+	points_without(&plain, '\\', '\\');
 	for (size_t i = 0; i + 1 < sizeof escaped; i++)
 		if (points_have(p, (unsigned char)escaped[i]))
 			byte_add(&after, letter[i], letter[i]);
-	all = ok ? expr_of_points(g, &plain) : grammar_fail(g, ERR_MEMORY, "no memory");
-	points_free(&plain);
-	all = expr_or(g, all, expr_then(g, text(g, "\\"), expr_set(g, &after)));
-	return expr_or(g, expr_or(g, all, hex_escapes(g, p, 0)), hex_escapes(g, p, 16));
-}
-
-/* \uXXXX; above U+FFFF two of them, and no half of such a pair alone. */
-static int32_t any_hex_escape(struct grammar *g)
-{
-	const int32_t hex = byte_of(g, "09afAF"), two = expr_repeat(g, hex, 2, 2);
-	const int32_t one =
-		expr_or(g, expr_then(g, byte_of(g, "09acefACEF"), expr_repeat(g, hex, 3, 3)),
-			expr_then(g, expr_then(g, byte_of(g, "ddDD"), byte_of(g, "07")), two));
-	const int32_t high = expr_then(g, expr_then(g, byte_of(g, "ddDD"), byte_of(g, "89abAB")), two);
-	const int32_t low = expr_then(g, expr_then(g, byte_of(g, "ddDD"), byte_of(g, "cfCF")), two);
-
-	return expr_or(g, one, expr_then(g, expr_then(g, high, text(g, "\\u")), low));
+	low = hex_escapes(g, p, 0);
+	high = hex_escapes(g, p, 16);
+	points_free(p);
+	return EXPR_ANY(g, expr_of_points(g, &plain),
+		expr_then(g, expr_word(g, "\\"), expr_set(g, &after)), low, high);
 }
 
 static int32_t plain_ascii(struct grammar *g, const struct points *but)
@@ -91,38 +61,37 @@ static int32_t plain_ascii(struct grammar *g, const struct points *but)
 
 static int32_t others(struct grammar *g)
 {
-	static const struct {
-		uint32_t from, to;
-	} range[] = { { 0, 0x1f }, { '"', '"' }, { '\\', '\\' }, { 0x80, POINTS_LAST } };
 	struct points p = { 0 };
-	bool ok = true;
-	int32_t x;
 
-	for (size_t i = 0; i < sizeof range / sizeof *range; i++)
-		ok = ok && points_add(&p, range[i].from, range[i].to);
-	x = ok ? json_points(g, &p) : grammar_fail(g, ERR_MEMORY, "no memory");
-	points_free(&p);
-	return x;
+	points_add(&p, 0, 0x1f);
+	points_add(&p, '"', '"');
+	points_add(&p, '\\', '\\');
+	points_add(&p, 0x80, POINTS_LAST);
+	return json_points(g, &p);
 }
+
+static int32_t of_regex(struct grammar *g, const char *regex)
+{
+	return regex_expr(g, regex, strlen(regex), false, expr_of_points);
+}
+
+#define HEX "[0-9a-fA-F]"
+/* Above U+FFFF there are two escapes, and no half of such a pair alone. */
+#define ESCAPE                                                                                     \
+	"\\\\([\"\\\\/bfnrt]|u([0-9a-ce-fA-CE-F]" HEX "{3}|[dD][0-7]" HEX "{2}|[dD][89abAB]" HEX       \
+	"{2}\\\\u[dD][c-fC-F]" HEX "{2}))"
 
 void json_exprs(struct schema *s)
 {
 	struct grammar *g = s->g;
-	const int32_t blank = byte_of(g, "  \t\t");
-	const int32_t line = expr_then(g, text(g, "\n"), expr_repeat(g, blank, 0, 20));
-	const int32_t escape = expr_or(
-		g, byte_of(g, "\"\"\\\\//bbffnnrrtt"), expr_then(g, text(g, "u"), any_hex_escape(g)));
 	const int32_t string = rule_new(g, "string", 6), key = rule_new(g, "key", 3);
 
-	s->space = expr_maybe(g, expr_or(g, text(g, " "), line));
+	s->space = of_regex(g, "( |\\n[ \\t]{0,20})?");
 	s->plain = plain_ascii(g, NULL);
 	s->others = others(g);
-	s->character = expr_or(g, expr_or(g, s->plain, expr_points(g, 0x80, POINTS_LAST)),
-		expr_then(g, text(g, "\\"), escape));
-	if (string < 0 || key < 0)
-		return;
-	g->rule[string].expr = expr_repeat(g, s->character, 0, -1);
-	g->rule[key].expr = expr_repeat(g, expr_or(g, s->plain, s->others), 0, -1);
+	s->character = of_regex(g, "[^\\x00-\\x1f\"\\\\]|" ESCAPE);
+	rule_set(g, string, expr_repeat(g, s->character, 0, -1));
+	rule_set(g, key, expr_repeat(g, expr_or(g, s->plain, s->others), 0, -1));
 	s->string = expr_rule(g, string);
 	s->key_rest = expr_rule(g, key);
 }
@@ -132,7 +101,7 @@ void json_exprs(struct schema *s)
 /* A character that begins none of the words, then anything. */
 static int32_t other_character(struct schema *s, struct points *begins)
 {
-	bool plain = true, ok = true;
+	bool plain = true;
 	int32_t x = plain_ascii(s->g, begins);
 
 	for (int32_t i = 0; i < begins->n; i++)
@@ -142,12 +111,11 @@ static int32_t other_character(struct schema *s, struct points *begins)
 				(begins->range[i].from > '\\' || begins->range[i].to < '\\');
 	if (plain)
 		return expr_then(s->g, expr_or(s->g, x, s->others), s->key_rest);
-	for (uint32_t c = 0x20; ok && c < 0x80; c++) /* which x has */
-		ok = !is_plain(c) || points_add(begins, c, c);
-	ok = ok && points_invert(begins);
-	x = ok ? expr_or(s->g, x, json_points(s->g, begins))
-		   : grammar_fail(s->g, ERR_MEMORY, "no memory");
-	return expr_then(s->g, x, s->key_rest);
+	for (uint32_t c = 0x20; c < 0x80; c++) /* which x has */
+		if (is_plain(c))
+			points_add(begins, c, c);
+	points_invert(begins);
+	return expr_then(s->g, expr_or(s->g, x, json_points(s->g, begins)), s->key_rest);
 }
 
 enum { KEY_DEPTH = 32 }; /* keys that go along with a word for longer are left out */
@@ -162,22 +130,18 @@ static int32_t other_keys(struct schema *s, const struct word *w, int32_t n, siz
 
 	for (int32_t i = is_word; i < n && depth < KEY_DEPTH; i = end) {
 		struct points one = { 0 };
-		utf8proc_int32_t point = 0;
-		const utf8proc_ssize_t size =
-			utf8proc_iterate((const utf8proc_uint8_t *)w[i].text + at, -1, &point);
-		const uint32_t c = (uint32_t)point;
-		bool ok = points_add(&begins, c, c) && points_add(&one, c, c);
+		int32_t point;
+		const size_t size = text_point(w[i].text + at, w[i].size - at, &point);
 
-		for (end = i + 1; end < n && !strncmp(w[end].text + at, w[i].text + at, (size_t)size);
-			 end++)
+		points_add(&begins, (uint32_t)point, (uint32_t)point);
+		points_add(&one, (uint32_t)point, (uint32_t)point);
+		for (end = i + 1; end < n && !strncmp(w[end].text + at, w[i].text + at, size); end++)
 			;
-		if (!ok || !schema_works(s, n))
-			all = grammar_fail(s->g, ERR_MEMORY, "no memory");
-		else
-			all = expr_or(s->g, all,
-				expr_then(s->g, json_points(s->g, &one),
-					other_keys(s, w + i, end - i, at + (size_t)size, depth + 1)));
-		points_free(&one);
+		if (!schema_works(s, n))
+			break;
+		all = expr_or(s->g, all,
+			expr_then(s->g, json_points(s->g, &one),
+				other_keys(s, w + i, end - i, at + size, depth + 1)));
 	}
 	if (depth < KEY_DEPTH)
 		all = expr_or(s->g, all, other_character(s, &begins));
@@ -199,100 +163,37 @@ int32_t json_other_keys(struct schema *s, struct word *w, int32_t n)
 
 /* ---- canonical text ---- */
 
-struct out {
-	char *text;
-	size_t n, cap;
-	bool failed;
-};
-
-static void put(struct out *o, const char *t, size_t n)
-{
-	if (o->failed || !ARRAY_ROOM(o->text, o->cap, o->n + n + 1)) {
-		o->failed = true;
-		return;
-	}
-	memcpy(o->text + o->n, t, n);
-	o->text[o->n += n] = 0;
-}
-
-static void put_string(struct out *o, const char *t)
-{
-	char hex[8];
-
-	put(o, "\"", 1);
-	for (; *t; t++) {
-		const char *at = strchr(escaped, *t);
-
-		if (at) {
-			put(o, (const char[]){ '\\', letter[at - escaped] }, 2);
-		} else if ((unsigned char)*t < 0x20) {
-			snprintf(hex, sizeof hex, "\\u%04x", *t);
-			put(o, hex, 6);
-		} else {
-			put(o, t, 1);
-		}
-	}
-	put(o, "\"", 1);
-}
-
-static void put_number(struct out *o, double x)
-{
-	char t[32];
-
-	snprintf(t, sizeof t, "%.15g", x == 0 ? 0 : x);
-	if (!isfinite(x) || fabs(x) >= 9007199254740992.0 || strtod(t, NULL) != x)
-		o->failed = true;
-	put(o, t, strlen(t));
-}
-
-/* As deep as cJSON reads: CJSON_NESTING_LIMIT. */
-static void put_value(struct out *o, const cJSON *v)
+/* Whether all numbers have as many digits as cJSON writes. */
+static bool is_exact(const cJSON *v)
 {
 	const cJSON *one;
+	bool exact = true;
+	char t[32];
 
-	if (cJSON_IsString(v)) {
-		put_string(o, v->valuestring);
-	} else if (cJSON_IsNumber(v)) {
-		put_number(o, v->valuedouble);
-	} else if (cJSON_IsArray(v) || cJSON_IsObject(v)) {
-		put(o, cJSON_IsArray(v) ? "[" : "{", 1);
-		cJSON_ArrayForEach(one, v)
-		{
-			if (one != v->child)
-				put(o, ",", 1);
-			if (cJSON_IsObject(v)) {
-				put_string(o, one->string);
-				put(o, ":", 1);
-			}
-			put_value(o, one);
-		}
-		put(o, cJSON_IsArray(v) ? "]" : "}", 1);
-	} else {
-		const char *t = cJSON_IsNull(v) ? "null" : cJSON_IsTrue(v) ? "true" : "false";
-
-		put(o, t, strlen(t));
+	if (cJSON_IsNumber(v)) {
+		snprintf(t, sizeof t, "%.15g", v->valuedouble);
+		exact = isfinite(v->valuedouble) && fabs(v->valuedouble) < 9007199254740992.0 &&
+				strtod(t, NULL) == v->valuedouble;
 	}
+	cJSON_ArrayForEach(one, v)
+	{
+		exact = exact && is_exact(one);
+	}
+	return exact;
 }
 
 char *json_canonical(const cJSON *v)
 {
-	struct out o = { 0 };
-
-	put_value(&o, v);
-	if (o.failed) {
-		free(o.text);
-		return NULL;
-	}
-	return o.text;
+	return is_exact(v) ? cJSON_PrintUnformatted(v) : NULL;
 }
 
 int32_t json_string_expr(struct grammar *g, const char *t)
 {
-	struct out o = { 0 };
-	int32_t x;
+	cJSON *v = cJSON_CreateString(t);
+	char *text = v ? cJSON_PrintUnformatted(v) : NULL;
+	const int32_t x = text ? expr_word(g, text) : grammar_fail(g, ERR_MEMORY, "no memory");
 
-	put_string(&o, t);
-	x = o.failed ? grammar_fail(g, ERR_MEMORY, "no memory") : expr_text(g, o.text, o.n);
-	free(o.text);
+	free(text);
+	cJSON_Delete(v);
 	return x;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/text.h"
 
 enum { WORTH_ASKING = 64 }; /* tokens below a node, from which it pays to ask whether all pass */
 
@@ -32,8 +33,7 @@ void masks_close(struct masks *m)
 	for (int32_t i = 0; i < m->n; i++)
 		free(m->mask[i].word);
 	free(m->mask);
-	free(m->of_state);
-	free(m->stride);
+	free(m->known);
 	free(m->way);
 	*m = (struct masks){ 0 };
 }
@@ -62,7 +62,7 @@ static void by_kind(struct automaton *a, int32_t state, int32_t to[SPELL_KINDS])
 }
 
 /* Whether every character beyond ASCII leads from one state to the other; `missing` of it, as
- * spell_utf8() says. All bytes that may come next are tried, and where they meet again once. */
+ * text_utf8() says. All bytes that may come next are tried, and where they meet again once. */
 static bool wide_leads(
 	struct automaton *a, int32_t state, int32_t to, int missing, struct wide_known *known)
 {
@@ -71,7 +71,7 @@ static bool wide_leads(
 	if (missing && known->from[missing] == state)
 		return true;
 	for (int b = 0x80; b < 256; b++) {
-		const int left = spell_utf8(missing, (unsigned char)b);
+		const int left = text_utf8(missing, (unsigned char)b);
 		int32_t next;
 
 		if (left < 0)
@@ -87,21 +87,28 @@ static bool wide_leads(
 	return true;
 }
 
+/* Room for the states that there are by now: as many as their own table. NULL: no memory. */
+static struct known_state *known_of(struct masks *m, int32_t state)
+{
+	const int32_t had = m->n_known;
+
+	if (state >= had) {
+		if (!ARRAY_ROOM(m->known, m->n_known, m->automaton->n_states))
+			return NULL;
+		memset(m->known + had, 0, (size_t)(m->n_known - had) * sizeof *m->known);
+	}
+	return &m->known[state];
+}
+
 /* NULL: no memory. */
 static const struct stride *stride_of(struct masks *m, int32_t state)
 {
-	const int32_t had = m->n_strides;
+	struct known_state *k = known_of(m, state);
+	struct stride *s = k ? &k->stride : NULL;
 	struct wide_known known;
 	int32_t to[SPELL_KINDS];
-	struct stride *s;
 
-	if (state >= had) {
-		if (!ARRAY_ROOM(m->stride, m->n_strides, m->automaton->n_states))
-			return NULL;
-		memset(m->stride + had, 0, (size_t)(m->n_strides - had) * sizeof *m->stride);
-	}
-	s = &m->stride[state];
-	if (s->known)
+	if (!s || s->known)
 		return s;
 	memset(&known, -1, sizeof known);
 	by_kind(m->automaton, state, to);
@@ -189,20 +196,8 @@ static struct mask *place(struct masks *m)
 	for (int32_t i = 1; i < m->n; i++)
 		if (m->mask[i].used < oldest->used)
 			oldest = &m->mask[i];
-	m->of_state[oldest->state] = -1;
+	m->known[oldest->state].mask = 0;
 	return oldest;
-}
-
-/* Room for the states that there are by now: as many as their own table. */
-static bool room(struct masks *m)
-{
-	const int32_t had = m->n_of_state;
-
-	if (!ARRAY_ROOM(m->of_state, m->n_of_state, m->automaton->n_states))
-		return false;
-	for (int32_t i = had; i < m->n_of_state; i++)
-		m->of_state[i] = -1;
-	return true;
 }
 
 static int32_t only_of(const struct masks *m, const struct mask *k)
@@ -219,10 +214,10 @@ const struct mask *mask_of(struct masks *m, int32_t state)
 	struct automaton *a = m->automaton;
 	struct mask *k;
 
-	if (state < 0 || a->failed || !room(m))
+	if (state < 0 || a->failed || !known_of(m, state))
 		return NULL;
-	if (m->of_state[state] >= 0) {
-		k = &m->mask[m->of_state[state]];
+	if (m->known[state].mask) {
+		k = &m->mask[m->known[state].mask - 1];
 		k->used = ++m->clock;
 		return k;
 	}
@@ -231,7 +226,7 @@ const struct mask *mask_of(struct masks *m, int32_t state)
 		return NULL;
 	memset(k->word, 0, mask_words(m) * sizeof *k->word);
 	*k = (struct mask){ .word = k->word, .state = state, .used = ++m->clock };
-	m->of_state[state] = (int32_t)(k - m->mask);
+	m->known[state].mask = (int32_t)(k - m->mask) + 1;
 	m->made++;
 	walk(m, state, k);
 	for (int32_t i = 0; i < m->n_ends && a->state[state].ends; i++, k->n++)

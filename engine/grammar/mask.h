@@ -28,6 +28,11 @@ struct stride {
 	uint64_t kinds;
 };
 
+struct known_state {
+	struct stride stride;
+	int32_t mask; /* from 1; 0: none */
+};
+
 struct masks {
 	const struct spell *spell;
 	const int32_t *end; /* [n_ends] tokens that end a text, allowed where it may end */
@@ -35,10 +40,9 @@ struct masks {
 	struct automaton *automaton;
 	struct mask *mask;
 	int32_t n, most;
-	struct stride *stride; /* of each state, as far as one was asked for */
-	int32_t n_strides;
-	int32_t *of_state, n_of_state; /* mask of each state, or -1 */
-	int32_t *way;                  /* of a walk: the state before the byte at each depth */
+	struct known_state *known; /* of each state, as far as one was asked for */
+	int32_t n_known;
+	int32_t *way; /* of a walk: the state before the byte at each depth */
 	int64_t clock;
 	int64_t made; /* walks so far */
 };

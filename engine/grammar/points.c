@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "engine/grammar/expr.h"
 
-bool points_add(struct points *p, uint32_t from, uint32_t to)
+void points_add(struct points *p, uint32_t from, uint32_t to)
 {
 	int32_t first = 0, end;
 
@@ -17,35 +17,42 @@ bool points_add(struct points *p, uint32_t from, uint32_t to)
 		from = p->range[end].from < from ? p->range[end].from : from;
 		to = p->range[end].to > to ? p->range[end].to : to;
 	}
-	if (!ARRAY_ROOM(p->range, p->cap, p->n + 1))
-		return false;
+	p->failed = p->failed || !ARRAY_ROOM(p->range, p->cap, p->n + 1);
+	if (p->failed)
+		return;
 	memmove(p->range + first + 1, p->range + end, (size_t)(p->n - end) * sizeof *p->range);
 	p->range[first] = (struct point_range){ from, to };
 	p->n += first + 1 - end;
-	return true;
 }
 
-bool points_invert(struct points *p)
+void points_add_all(struct points *p, const struct points *other)
 {
-	struct points out = { 0 };
+	p->failed |= other->failed;
+	for (int32_t i = 0; i < other->n; i++)
+		points_add(p, other->range[i].from, other->range[i].to);
+}
+
+void points_invert(struct points *p)
+{
+	struct points out = { .failed = p->failed };
 	uint32_t next = 0;
-	bool ok = true;
 
 	for (int32_t i = 0; i < p->n; i++) {
 		if (p->range[i].from > next)
-			ok = ok && points_add(&out, next, p->range[i].from - 1);
+			points_add(&out, next, p->range[i].from - 1);
 		next = p->range[i].to + 1;
 	}
 	if (next <= POINTS_LAST)
-		ok = ok && points_add(&out, next, POINTS_LAST);
+		points_add(&out, next, POINTS_LAST);
 	points_free(p);
 	*p = out;
-	return ok;
 }
 
-bool points_without(struct points *p, uint32_t from, uint32_t to)
+void points_without(struct points *p, uint32_t from, uint32_t to)
 {
-	return points_invert(p) && points_add(p, from, to) && points_invert(p);
+	points_invert(p);
+	points_add(p, from, to);
+	points_invert(p);
 }
 
 bool points_have(const struct points *p, uint32_t c)
@@ -64,6 +71,16 @@ void points_free(struct points *p)
 
 /* ---- UTF-8 ---- */
 
+static int32_t same_length(
+	struct grammar *g, const unsigned char *from, const unsigned char *to, int n);
+
+/* A first byte, and n - 1 more between two texts. */
+static int32_t digits(struct grammar *g, int first, int last, const unsigned char *from,
+	const unsigned char *to, int n)
+{
+	return expr_then(g, expr_bytes(g, first, last), same_length(g, from, to, n - 1));
+}
+
 /* Code points of n bytes each, whose bytes range digit by digit: a first, a last, and between them
  * any continuation. */
 static int32_t same_length(
@@ -78,19 +95,13 @@ static int32_t same_length(
 	if (n == 1)
 		return expr_bytes(g, first, last);
 	if (first == last)
-		return expr_then(g, expr_bytes(g, first, first), same_length(g, from + 1, to + 1, n - 1));
-	all = expr_never(g);
-	if (!whole_from)
-		all = expr_then(g, expr_bytes(g, first, first), same_length(g, from + 1, most, n - 1));
+		return digits(g, first, first, from + 1, to + 1, n);
+	all = whole_from ? expr_never(g) : digits(g, first, first, from + 1, most, n);
 	if (!whole_to)
-		all = expr_or(
-			g, all, expr_then(g, expr_bytes(g, last, last), same_length(g, least, to + 1, n - 1)));
+		all = expr_or(g, all, digits(g, last, last, least, to + 1, n));
 	first += !whole_from;
 	last -= !whole_to;
-	if (first <= last)
-		all = expr_or(
-			g, all, expr_then(g, expr_bytes(g, first, last), same_length(g, least, most, n - 1)));
-	return all;
+	return first <= last ? expr_or(g, all, digits(g, first, last, least, most, n)) : all;
 }
 
 int32_t expr_points(struct grammar *g, uint32_t from, uint32_t to)
@@ -113,9 +124,9 @@ int32_t expr_points(struct grammar *g, uint32_t from, uint32_t to)
 	return all;
 }
 
-int32_t expr_of_points(struct grammar *g, const struct points *p)
+int32_t expr_of_points(struct grammar *g, struct points *p)
 {
-	int32_t all = expr_never(g);
+	int32_t all = p->failed ? grammar_fail(g, ERR_MEMORY, "no memory") : expr_never(g);
 	struct byte_set ascii = { { 0 } };
 
 	for (int32_t i = 0; i < p->n; i++) {
@@ -126,5 +137,6 @@ int32_t expr_of_points(struct grammar *g, const struct points *p)
 			all = expr_or(g, all,
 				expr_points(g, p->range[i].from < 0x80 ? 0x80 : p->range[i].from, p->range[i].to));
 	}
+	points_free(p);
 	return expr_or(g, expr_set(g, &ascii), all);
 }

@@ -7,8 +7,9 @@
 
 #include "engine/grammar/expr.h"
 
-/* How code points are written in the answer: in UTF-8 (expr_of_points), or inside a JSON string. */
-typedef int32_t points_writer(struct grammar *g, const struct points *p);
+/* How code points, which it takes, are written in the answer: in UTF-8 (expr_of_points), or inside
+ * a JSON string. */
+typedef int32_t points_writer(struct grammar *g, struct points *p);
 
 /* A text's root is the first rule that its reader makes. */
 typedef void grammar_reader(struct grammar *g, const char *text, size_t size);
@@ -42,6 +43,6 @@ void choice_read(struct grammar *g, const char *text, size_t size);
  * JSON value. */
 void schema_read(struct grammar *g, const char *text, size_t size);
 /* Any JSON object (OpenAI's json_object). */
-void json_read(struct grammar *g);
+void json_read(struct grammar *g, const char *none, size_t size);
 
 #endif

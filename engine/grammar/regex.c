@@ -41,48 +41,35 @@ static bool is_space(uint32_t c)
 }
 
 /* What every reader takes for it: of ASCII. */
-static bool add_narrow(struct points *p, int kind)
+static void add_narrow(struct points *p, int kind)
 {
-	bool ok = true;
-
-	for (uint32_t c = 0; ok && c < 0x80; c++)
+	for (uint32_t c = 0; c < 0x80; c++)
 		if (kind == 'd' ? is_digit(c) : kind == 'w' ? is_word(c) : is_space(c) && c < 0x1c)
-			ok = points_add(p, c, c);
-	return ok && (kind != 's' || points_add(p, ' ', ' '));
+			points_add(p, c, c);
+	if (kind == 's')
+		points_add(p, ' ', ' ');
 }
 
 /* What any reader takes for it; of all Unicode, so they are made once. */
 static struct points wide[3];
 static const char wide_kind[3] = { 'd', 'w', 's' };
-static bool wide_failed;
 
 static void make_wide(void)
 {
 	static bool (*const is[3])(uint32_t) = { is_digit, is_word, is_space };
-	bool ok = true;
 
 	for (int k = 0; k < 3; k++)
-		for (uint32_t c = 0, from; ok && c <= POINTS_LAST; c++) {
+		for (uint32_t c = 0, from; c <= POINTS_LAST; c++) {
 			if (!is[k](c))
 				continue;
 			for (from = c; c < POINTS_LAST && is[k](c + 1); c++)
 				;
-			ok = points_add(&wide[k], from, c);
+			points_add(&wide[k], from, c);
 		}
-	wide_failed = !ok;
-}
-
-static bool add_all(struct points *to, const struct points *from)
-{
-	bool ok = true;
-
-	for (int32_t i = 0; ok && i < from->n; i++)
-		ok = points_add(to, from->range[i].from, from->range[i].to);
-	return ok;
 }
 
 /* kind: d, w or s. */
-static bool add_wide(struct points *p, int kind)
+static void add_wide(struct points *p, int kind)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int k = 0;
@@ -90,20 +77,20 @@ static bool add_wide(struct points *p, int kind)
 	pthread_once(&once, make_wide);
 	while (wide_kind[k] != kind)
 		k++;
-	return !wide_failed && add_all(p, &wide[k]);
+	points_add_all(p, &wide[k]);
 }
 
 /* \d \D \w \W \s \S; inverted: into a set that is inverted later. */
-static bool add_escape(struct points *p, int letter, bool inverted)
+static void add_escape(struct points *p, int letter, bool inverted)
 {
 	const bool not = letter < 'a';
-	const int kind = letter | 0x20;
 	struct points own = { 0 };
-	const bool ok = (not == inverted ? add_narrow(&own, kind) : add_wide(&own, kind)) &&
-					(!not || points_invert(&own)) && add_all(p, &own);
 
+	(not == inverted ? add_narrow : add_wide)(&own, letter | 0x20);
+	if (not )
+		points_invert(&own);
+	points_add_all(p, &own);
 	points_free(&own);
-	return ok;
 }
 
 static bool is_class(uint32_t b)
@@ -144,13 +131,15 @@ static uint32_t escape(struct cursor *c)
 }
 
 /* One member of a set, or the range that begins with it. */
-static bool add_member(struct reader *r, struct points *p, bool but)
+static void add_member(struct reader *r, struct points *p, bool but)
 {
 	struct cursor *c = &r->c;
 	uint32_t from = cursor_point(c), to;
 
-	if (from == '\\' && is_class(cursor_byte(c)))
-		return add_escape(p, *c->at++, but);
+	if (from == '\\' && is_class(cursor_byte(c))) {
+		add_escape(p, *c->at++, but);
+		return;
+	}
 	if (from == '\\')
 		from = cursor_take(c, 'b') ? '\b' : escape(c);
 	to = from;
@@ -161,53 +150,48 @@ static bool add_member(struct reader *r, struct points *p, bool but)
 			to = is_class(cursor_byte(c)) ? CURSOR_END : escape(c);
 	}
 	if (from != CURSOR_END && to != CURSOR_END && from <= to)
-		return points_add(p, from, to);
-	cursor_fail(c, "[ that does not end with ], or a range that is none");
-	return true;
-}
-
-static int32_t written(struct reader *r, struct points *p, bool ok)
-{
-	const int32_t x = ok ? r->write(r->c.g, p) : grammar_fail(r->c.g, ERR_MEMORY, "no memory");
-
-	points_free(p);
-	return x;
+		points_add(p, from, to);
+	else
+		cursor_fail(c, "[ that does not end with ], or a range that is none");
 }
 
 static int32_t set(struct reader *r)
 {
 	struct points p = { 0 };
 	const bool but = cursor_take(&r->c, '^');
-	bool ok = true;
 
-	while (ok && !r->c.g->err.code && !cursor_take(&r->c, ']'))
-		ok = add_member(r, &p, but);
-	return written(r, &p, ok && (!but || points_invert(&p)));
+	while (!r->c.g->err.code && !cursor_take(&r->c, ']'))
+		add_member(r, &p, but);
+	if (but)
+		points_invert(&p);
+	return r->write(r->c.g, &p);
 }
 
 static int32_t one_of(struct reader *r, uint32_t from, uint32_t to)
 {
 	struct points p = { 0 };
-	const bool ok = points_add(&p, from, to);
 
-	return written(r, &p, ok);
+	points_add(&p, from, to);
+	return r->write(r->c.g, &p);
 }
 
 static int32_t dot(struct reader *r)
 {
 	struct points p = { 0 };
-	const bool ok = points_add(&p, '\n', '\n') && points_add(&p, '\r', '\r') &&
-					points_add(&p, 0x2028, 0x2029) && points_invert(&p);
 
-	return written(r, &p, ok);
+	points_add(&p, '\n', '\n');
+	points_add(&p, '\r', '\r');
+	points_add(&p, 0x2028, 0x2029);
+	points_invert(&p);
+	return r->write(r->c.g, &p);
 }
 
 static int32_t class_of(struct reader *r)
 {
 	struct points p = { 0 };
-	const bool ok = add_escape(&p, *r->c.at++, false);
 
-	return written(r, &p, ok);
+	add_escape(&p, *r->c.at++, false);
+	return r->write(r->c.g, &p);
 }
 
 /* ---- structure ---- */
@@ -315,8 +299,6 @@ int32_t regex_expr(
 void regex_read(struct grammar *g, const char *text, size_t size)
 {
 	const int32_t root = rule_new(g, "regex", 5);
-	const int32_t x = regex_expr(g, text, size, false, expr_of_points);
 
-	if (root >= 0)
-		g->rule[root].expr = x;
+	rule_set(g, root, regex_expr(g, text, size, false, expr_of_points));
 }

@@ -83,8 +83,8 @@ static int32_t of_types(struct schema *s, const struct demand *d, int types)
 	if (types & TYPE_INTEGER)
 		all = expr_or(g, all, schema_numbers(s, d, !(types & TYPE_FRACTION)));
 	if (types & TYPE_BOOLEAN)
-		all = expr_or(g, all, expr_or(g, expr_text(g, "true", 4), expr_text(g, "false", 5)));
-	return types & TYPE_NULL ? expr_or(g, all, expr_text(g, "null", 4)) : all;
+		all = EXPR_ANY(g, all, expr_word(g, "true"), expr_word(g, "false"));
+	return types & TYPE_NULL ? expr_or(g, all, expr_word(g, "null")) : all;
 }
 
 /* Branches of anyOf or oneOf, each with the rest of the demand. */
@@ -187,16 +187,6 @@ static void made_free(struct made *m)
 	free(m->key);
 }
 
-/* At most 40 bytes, and no half of a character. */
-static size_t name_size(const char *name)
-{
-	size_t n = strnlen(name, 40);
-
-	while (name[n] && n && ((unsigned char)name[n] & 0xc0) == 0x80)
-		n--;
-	return n;
-}
-
 /* Its own name; of a definition, which many may refer to, that of the definition. */
 static const char *name_of(struct schema *s, const struct made *m, const char *name)
 {
@@ -224,7 +214,7 @@ int32_t schema_value(struct schema *s, struct demand *d, const char *name)
 	if (same < 0) {
 		const char *its = name_of(s, &m, name);
 
-		m.rule = rule_new(s->g, its, name_size(its));
+		m.rule = rule_new(s->g, its, text_fit(its, strnlen(its, 40)));
 		if (m.rule >= 0 && !ARRAY_ROOM(s->made, s->cap_made, s->n_made + 1))
 			m.rule = grammar_fail(s->g, ERR_MEMORY, "no memory");
 	}
@@ -246,21 +236,16 @@ void schema_rules(struct schema *s, struct demand *d)
 		s->bucket[i] = -1;
 	root = rule_new(s->g, "root", 4);
 	json_exprs(s);
-	if (root >= 0 && !s->g->err.code) {
-		const int32_t x = schema_value(s, d, NULL);
-
-		s->g->rule[root].expr = x;
-	}
+	if (!s->g->err.code)
+		rule_set(s->g, root, schema_value(s, d, NULL));
 	demand_free(d);
 	for (int32_t i = 0; i < s->n_made && !s->g->err.code; i++) {
 		/* a copy: rules that this one needs move the array */
 		const struct demand one = s->made[i].demand;
-		int32_t x;
+		const int32_t rule = s->made[i].rule;
 
-		s->rule = s->g->rule[s->made[i].rule].name;
-		x = body(s, &one);
-
-		s->g->rule[s->made[i].rule].expr = x;
+		s->rule = s->g->rule[rule].name;
+		rule_set(s->g, rule, body(s, &one));
 	}
 	for (int32_t i = 0; i < s->n_made; i++)
 		made_free(&s->made[i]);
@@ -334,7 +319,8 @@ void schema_read(struct grammar *g, const char *text, size_t size)
 	cJSON_Delete(keys);
 }
 
-void json_read(struct grammar *g)
+void json_read(struct grammar *g, const char *none, size_t size)
 {
+	(void)none, (void)size;
 	schema_read(g, "{\"type\":\"object\"}", 17);
 }

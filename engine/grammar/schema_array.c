@@ -47,7 +47,7 @@ static int32_t comma(struct array *a, int32_t x)
 {
 	struct grammar *g = a->s->g;
 
-	return expr_then(g, expr_then(g, expr_text(g, ",", 1), a->s->space), x);
+	return EXPR_SEQ(g, expr_word(g, ","), a->s->space, x);
 }
 
 /* Elements after those that have a schema of their own; where there are none of these, at least
@@ -84,15 +84,13 @@ int32_t schema_array(struct schema *s, const struct demand *d)
 	for (int32_t i = a.n - 1; i >= 0 && x >= 0; i--) {
 		const int32_t one = item(&a, i), rule = rule_new(g, s->rule, strlen(s->rule));
 
-		if (rule < 0)
-			return EXPR_FAILED;
-		g->rule[rule].expr = x;
+		rule_set(g, rule, x);
 		x = expr_then(g, i ? comma(&a, one) : one, expr_rule(g, rule));
 		if (i && i >= a.least)
 			x = expr_maybe(g, x);
 	}
-	x = expr_then(g, expr_then(g, s->space, x), s->space);
+	x = EXPR_SEQ(g, s->space, x, s->space);
 	if (!a.least)
 		x = expr_or(g, s->space, x);
-	return expr_then(g, expr_then(g, expr_text(g, "[", 1), x), expr_text(g, "]", 1));
+	return EXPR_SEQ(g, expr_word(g, "["), x, expr_word(g, "]"));
 }

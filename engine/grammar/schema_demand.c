@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "engine/grammar/cursor.h"
+#include "base/text.h"
 #include "engine/grammar/schema_impl.h"
 
 void demand_free(struct demand *d)
@@ -38,9 +38,8 @@ static const char *next_name(const char *at, char *name, size_t cap)
 	for (; *at && *at != '/' && n + 1 < cap; at++) {
 		char c = *at;
 
-		if (c == '%' && hex_digit((unsigned char)at[1]) >= 0 &&
-			hex_digit((unsigned char)at[2]) >= 0) {
-			c = (char)(hex_digit((unsigned char)at[1]) * 16 + hex_digit((unsigned char)at[2]));
+		if (c == '%' && text_hex(at[1]) >= 0 && text_hex(at[2]) >= 0) {
+			c = (char)(text_hex(at[1]) * 16 + text_hex(at[2]));
 			at += 2;
 		}
 		if (n && name[n - 1] == '~' && (c == '0' || c == '1'))
@@ -172,12 +171,8 @@ static bool open_pattern(struct schema *s, const cJSON *pattern)
 	if (s->pattern)
 		automaton_close(&s->keys_of_pattern);
 	s->pattern = NULL;
-	if (rule_new(&g, "pattern", 7) >= 0) {
-		const int32_t x =
-			regex_expr(&g, pattern->string, strlen(pattern->string), true, expr_of_points);
-
-		g.rule[0].expr = x;
-	}
+	rule_set(&g, rule_new(&g, "pattern", 7),
+		regex_expr(&g, pattern->string, strlen(pattern->string), true, expr_of_points));
 	if (grammar_compile(&g, &p, &e) || automaton_open(&s->keys_of_pattern, &p, &e))
 		schema_fail(s, pattern, "this pattern is not supported: %.150s", e.text);
 	else if (schema_works(s, g.n_exprs))
@@ -299,12 +294,12 @@ int type_of_value(const cJSON *v)
 
 static int type_of_name(struct schema *s, const cJSON *schema, const cJSON *name)
 {
-	static const char *const names[] = { "null", "boolean", "object", "array", "string", "integer",
-		"number" };
+	static const char names[] = "null boolean object array string integer number";
+	const char *word = cJSON_GetStringValue(name);
+	const int i = word ? text_word(names, ' ', word, strlen(word)) : -1;
 
-	for (int i = 0; cJSON_IsString(name) && i < 7; i++)
-		if (!strcmp(names[i], name->valuestring))
-			return i == 6 ? TYPE_NUMBER : 1 << i;
+	if (i >= 0)
+		return i == 6 ? TYPE_NUMBER : 1 << i;
 	schema_fail(s, schema,
 		"`type` must be null, boolean, object, array, string, integer or number, "
 		"or a list of these");

@@ -147,7 +147,7 @@ int32_t schema_enum(struct schema *s, const struct demand *d);
 /* Expressions of struct schema. */
 void json_exprs(struct schema *s);
 /* points_writer: each character in one way, escaped where it must be. */
-int32_t json_points(struct grammar *g, const struct points *p);
+int32_t json_points(struct grammar *g, struct points *p);
 /* Any key but these, written canonically; sorts the words. */
 int32_t json_other_keys(struct schema *s, struct word *w, int32_t n);
 /* The string in quotes. */

@@ -2,6 +2,7 @@
  * schema_impl.h. */
 #include <string.h>
 
+#include "base/text.h"
 #include "engine/grammar/schema_impl.h"
 
 const cJSON *schema_member(struct schema *s, const cJSON *of, const char *name)
@@ -52,56 +53,33 @@ int64_t schema_count(
 }
 
 static const struct {
-	const char *name;
-	int types;                               /* that it is about */
-	int used;                                /* once these are used up it asks for nothing */
+	const char *names;
+	int types;                               /* that they are about */
+	int used;                                /* once these are used up they ask for nothing */
 	enum { TAKEN, OPEN_ALONE, REFUSED } how; /* OPEN_ALONE: what asks for nothing */
 } keyword[] = {
 	{ "type", TYPE_ANY, USED_TYPE, TAKEN },
-	{ "enum", TYPE_ANY, USED_ENUM, TAKEN },
-	{ "const", TYPE_ANY, USED_ENUM, TAKEN },
+	{ "enum const", TYPE_ANY, USED_ENUM, TAKEN },
 	{ "anyOf", TYPE_ANY, USED_ANY_OF, TAKEN },
 	{ "oneOf", TYPE_ANY, USED_ONE_OF, TAKEN },
-	{ "properties", TYPE_OBJECT, 0, TAKEN },
-	{ "required", TYPE_OBJECT, 0, TAKEN },
-	{ "additionalProperties", TYPE_OBJECT, 0, TAKEN },
-	{ "patternProperties", TYPE_OBJECT, 0, TAKEN },
-	{ "minProperties", TYPE_OBJECT, 0, TAKEN },
-	{ "maxProperties", TYPE_OBJECT, 0, TAKEN },
-	{ "dependentRequired", TYPE_OBJECT, 0, TAKEN },
-	{ "items", TYPE_ARRAY, 0, TAKEN },
-	{ "prefixItems", TYPE_ARRAY, 0, TAKEN },
-	{ "minItems", TYPE_ARRAY, 0, TAKEN },
-	{ "maxItems", TYPE_ARRAY, 0, TAKEN },
-	{ "uniqueItems", TYPE_ARRAY, 0, TAKEN },
-	{ "minLength", TYPE_STRING, 0, TAKEN },
-	{ "maxLength", TYPE_STRING, 0, TAKEN },
-	{ "pattern", TYPE_STRING, 0, TAKEN },
-	{ "format", TYPE_STRING, 0, TAKEN },
-	{ "minimum", TYPE_NUMBER, 0, TAKEN },
-	{ "maximum", TYPE_NUMBER, 0, TAKEN },
-	{ "exclusiveMinimum", TYPE_NUMBER, 0, TAKEN },
-	{ "exclusiveMaximum", TYPE_NUMBER, 0, TAKEN },
-	{ "multipleOf", TYPE_NUMBER, 0, TAKEN },
-	{ "not", TYPE_ANY, 0, REFUSED },
-	{ "then", TYPE_ANY, 0, OPEN_ALONE },
-	{ "else", TYPE_ANY, 0, OPEN_ALONE },
-	{ "$dynamicRef", TYPE_ANY, 0, REFUSED },
-	{ "$recursiveRef", TYPE_ANY, 0, REFUSED },
+	{ "properties required additionalProperties patternProperties minProperties maxProperties "
+	  "dependentRequired propertyNames unevaluatedProperties",
+		TYPE_OBJECT, 0, TAKEN },
+	{ "items prefixItems minItems maxItems uniqueItems unevaluatedItems", TYPE_ARRAY, 0, TAKEN },
+	{ "minLength maxLength pattern format", TYPE_STRING, 0, TAKEN },
+	{ "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf", TYPE_NUMBER, 0, TAKEN },
+	{ "not $dynamicRef $recursiveRef", TYPE_ANY, 0, REFUSED },
+	{ "then else", TYPE_ANY, 0, OPEN_ALONE },
 	{ "contains", TYPE_ARRAY, 0, REFUSED },
 	{ "additionalItems", TYPE_ARRAY, 0, OPEN_ALONE },
-	{ "unevaluatedItems", TYPE_ARRAY, 0, TAKEN },
-	{ "propertyNames", TYPE_OBJECT, 0, TAKEN },
-	{ "dependentSchemas", TYPE_OBJECT, 0, OPEN_ALONE },
-	{ "dependencies", TYPE_OBJECT, 0, OPEN_ALONE },
-	{ "unevaluatedProperties", TYPE_OBJECT, 0, TAKEN },
+	{ "dependentSchemas dependencies", TYPE_OBJECT, 0, OPEN_ALONE },
 };
 enum { KEYWORDS = sizeof keyword / sizeof *keyword };
 
 static int keyword_number(const char *name)
 {
 	for (int i = 0; i < KEYWORDS; i++)
-		if (!strcmp(keyword[i].name, name))
+		if (text_word(keyword[i].names, ' ', name, strlen(name)) >= 0)
 			return i;
 	return -1;
 }

@@ -41,27 +41,28 @@ static int32_t any_digits(struct grammar *g, int least, int most)
 	return expr_repeat(g, digits(g, 0, 9), least, most);
 }
 
+static int32_t between(struct grammar *g, int64_t a, int64_t b, int n, int64_t ten);
+
+/* A first digit, and n - 1 more from a to b. */
+static int32_t begin(struct grammar *g, int64_t digit, int64_t a, int64_t b, int n, int64_t ten)
+{
+	return expr_then(g, digits(g, (int)digit, (int)digit), between(g, a, b, n - 1, ten / 10));
+}
+
 /* The numbers from a to b, written with n digits. ten: 10 to the power of n - 1. */
 static int32_t between(struct grammar *g, int64_t a, int64_t b, int n, int64_t ten)
 {
-	int64_t first = a / ten, last = b / ten;
+	int64_t first = n ? a / ten : 0, last = n ? b / ten : 0;
 	int32_t x = expr_never(g);
 
 	if (!n)
 		return expr_empty(g);
 	if (first == last)
-		return expr_then(g, digits(g, (int)first, (int)first),
-			between(g, a % ten, b % ten, n - 1, ten > 1 ? ten / 10 : 1));
-	if (a % ten) {
-		x = expr_then(
-			g, digits(g, (int)first, (int)first), between(g, a % ten, ten - 1, n - 1, ten / 10));
-		first++;
-	}
-	if (b % ten != ten - 1) {
-		x = expr_or(g, x,
-			expr_then(g, digits(g, (int)last, (int)last), between(g, 0, b % ten, n - 1, ten / 10)));
-		last--;
-	}
+		return begin(g, first, a % ten, b % ten, n, ten);
+	if (a % ten)
+		x = begin(g, first++, a % ten, ten - 1, n, ten);
+	if (b % ten != ten - 1)
+		x = expr_or(g, x, begin(g, last--, 0, b % ten, n, ten));
 	return expr_or(
 		g, x, expr_then(g, digits(g, (int)first, (int)last), any_digits(g, n - 1, n - 1)));
 }
@@ -71,7 +72,7 @@ static int32_t any_fraction(struct grammar *g, int room)
 {
 	if (room < 1)
 		return expr_empty(g);
-	return expr_maybe(g, expr_then(g, expr_text(g, ".", 1), any_digits(g, 1, room)));
+	return expr_maybe(g, expr_then(g, expr_word(g, "."), any_digits(g, 1, room)));
 }
 
 static int32_t whole_between(struct grammar *g, int64_t a, int64_t b, bool fractions)
@@ -147,12 +148,12 @@ static int32_t edge(struct grammar *g, int64_t whole, struct still t)
 {
 	const int n = n_digits(whole);
 	char text[24];
-	int32_t x = expr_then(g, expr_text(g, ".", 1), more_digits(g, t, SCHEMA_DIGITS - n));
+	int32_t x = expr_then(g, expr_word(g, "."), more_digits(g, t, SCHEMA_DIGITS - n));
 
 	snprintf(text, sizeof text, "%lld", (long long)whole);
 	if (may_end(&t))
 		x = expr_maybe(g, x);
-	return expr_then(g, expr_text(g, text, strlen(text)), x);
+	return expr_then(g, expr_word(g, text), x);
 }
 
 /* Numbers without a sign. */
@@ -161,17 +162,21 @@ static int32_t numbers_between(struct grammar *g, const struct bound *lo, const 
 	const struct still both = { lo->digits, hi->digits, lo->open, hi->open },
 					   low = { lo->digits, NULL, lo->open, false },
 					   high = { NULL, hi->digits, false, hi->open };
-	int32_t x;
 
 	if (lo->whole > hi->whole)
 		return expr_never(g);
 	if (lo->whole == hi->whole)
 		return edge(g, lo->whole, both);
-	x = expr_or(g, edge(g, lo->whole, low), edge(g, hi->whole, high));
-	return expr_or(g, x, whole_between(g, lo->whole + 1, hi->whole - 1, true));
+	return EXPR_ANY(g, edge(g, lo->whole, low), edge(g, hi->whole, high),
+		whole_between(g, lo->whole + 1, hi->whole - 1, true));
 }
 
 /* ---- bounds ---- */
+
+static int32_t negative(struct grammar *g, int32_t x)
+{
+	return expr_then(g, expr_word(g, "-"), x);
+}
 
 /* Numbers from lo to hi, whose signs are beside them. */
 static int32_t signed_numbers(struct grammar *g, const struct bound *lo, bool lo_negative,
@@ -183,8 +188,7 @@ static int32_t signed_numbers(struct grammar *g, const struct bound *lo, bool lo
 	if (!hi_negative)
 		x = numbers_between(g, lo_negative ? &zero : lo, hi);
 	if (lo_negative)
-		x = expr_or(g, x,
-			expr_then(g, expr_text(g, "-", 1), numbers_between(g, hi_negative ? hi : &above, lo)));
+		x = expr_or(g, x, negative(g, numbers_between(g, hi_negative ? hi : &above, lo)));
 	return x;
 }
 
@@ -239,8 +243,7 @@ static int32_t integers_between(struct grammar *g, int64_t from, int64_t to)
 	int32_t x = to >= 0 ? whole_between(g, from > 0 ? from : 0, to, false) : expr_never(g);
 
 	if (from < 0)
-		x = expr_or(g, x,
-			expr_then(g, expr_text(g, "-", 1), whole_between(g, to < 0 ? -to : 1, -from, false)));
+		x = expr_or(g, x, negative(g, whole_between(g, to < 0 ? -to : 1, -from, false)));
 	return x;
 }
 
@@ -263,9 +266,7 @@ static int32_t multiples(struct grammar *g, int m, int32_t *rule, int remainder,
 		x = expr_or(g, x,
 			expr_then(
 				g, digits(g, d, d), multiples(g, m, rule, (remainder * 10 + d) % m, room - 1)));
-	if (*own < 0)
-		return EXPR_FAILED;
-	g->rule[*own].expr = x;
+	rule_set(g, *own, x);
 	return expr_rule(g, *own);
 }
 
@@ -317,9 +318,9 @@ static int32_t multiples_between(
 			"supported",
 			MOST_LISTED - 2);
 	positive = positive_multiples(s, (int)m);
-	return expr_or(g, to >= m ? positive : expr_never(g),
-		expr_or(g, from <= 0 && to >= 0 ? expr_text(g, "0", 1) : expr_never(g),
-			from <= -m ? expr_then(g, expr_text(g, "-", 1), positive) : expr_never(g)));
+	return EXPR_ANY(g, to >= m ? positive : expr_never(g),
+		from <= 0 && to >= 0 ? expr_word(g, "0") : expr_never(g),
+		from <= -m ? negative(g, positive) : expr_never(g));
 }
 
 /* ---- the expression ---- */
@@ -351,18 +352,19 @@ static void take_multiple(struct schema *s, struct limits *l, const cJSON *at, d
 
 static void find_limits(struct schema *s, const struct demand *d, struct limits *l)
 {
+	static const struct {
+		const char *name;
+		bool open, least;
+	} bounds[] = { { "minimum", false, true }, { "exclusiveMinimum", true, true },
+		{ "maximum", false, false }, { "exclusiveMaximum", true, false } };
+
 	for (int32_t i = 0; i < d->n; i++) {
 		const cJSON *schema = d->part[i].schema;
 		double x;
 
-		if (schema_number(s, schema, "minimum", &x))
-			narrow(l, x, false, true);
-		if (schema_number(s, schema, "exclusiveMinimum", &x))
-			narrow(l, x, true, true);
-		if (schema_number(s, schema, "maximum", &x))
-			narrow(l, x, false, false);
-		if (schema_number(s, schema, "exclusiveMaximum", &x))
-			narrow(l, x, true, false);
+		for (int b = 0; b < 4; b++)
+			if (schema_number(s, schema, bounds[b].name, &x))
+				narrow(l, x, bounds[b].open, bounds[b].least);
 		if (schema_number(s, schema, "multipleOf", &x))
 			take_multiple(s, l, schema, x);
 	}
@@ -370,19 +372,10 @@ static void find_limits(struct schema *s, const struct demand *d, struct limits 
 
 static int32_t any_number(struct grammar *g)
 {
-	struct byte_set e = { { 0 } }, sign = { { 0 } };
-	const int32_t whole = expr_or(g, expr_text(g, "0", 1),
-		expr_then(g, digits(g, 1, 9), any_digits(g, 0, SCHEMA_DIGITS - 1)));
-	int32_t x = expr_then(g, expr_maybe(g, expr_text(g, "-", 1)), whole), power;
+	static const char regex[] =
+		"-?(0|[1-9][0-9]{0,14})(\\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?"; /* SCHEMA_DIGITS */
 
-	byte_add(&e, 'e', 'e');
-	byte_add(&e, 'E', 'E');
-	byte_add(&sign, '+', '+');
-	byte_add(&sign, '-', '-');
-	x = expr_then(g, x, any_fraction(g, SCHEMA_DIGITS));
-	power = expr_then(
-		g, expr_then(g, expr_set(g, &e), expr_maybe(g, expr_set(g, &sign))), any_digits(g, 1, 2));
-	return expr_then(g, x, expr_maybe(g, power));
+	return regex_expr(g, regex, strlen(regex), false, expr_of_points);
 }
 
 int32_t schema_numbers(struct schema *s, const struct demand *d, bool integers)

@@ -92,7 +92,7 @@ static int32_t after_key(struct object *o, int32_t key, int32_t value)
 {
 	struct grammar *g = o->s->g;
 
-	return expr_then(g, expr_then(g, expr_then(g, key, expr_text(g, ":", 1)), o->s->space), value);
+	return EXPR_SEQ(g, key, expr_word(g, ":"), o->s->space, value);
 }
 
 static bool is_never(const struct grammar *g, int32_t x)
@@ -158,7 +158,7 @@ static int32_t other_key(struct object *o, const cJSON *pattern)
 	else if (!g->err.code)
 		x = json_other_keys(o->s, w, o->n);
 	free(w);
-	return expr_then(g, expr_then(g, expr_text(g, "\"", 1), x), expr_text(g, "\"", 1));
+	return EXPR_SEQ(g, expr_word(g, "\""), x, expr_word(g, "\""));
 }
 
 /* The same by propertyNames. False: there are none. */
@@ -238,8 +238,8 @@ static int32_t rest(struct object *o, int32_t i, int64_t c)
 	int32_t more = expr_never(g);
 
 	if (!full)
-		more = expr_then(g, expr_then(g, expr_text(g, ",", 1), o->s->space),
-			expr_rule(g, o->need[i * o->levels + level]));
+		more = EXPR_SEQ(
+			g, expr_word(g, ","), o->s->space, expr_rule(g, o->need[i * o->levels + level]));
 	return may_end ? expr_maybe(g, more) : more;
 }
 
@@ -264,7 +264,7 @@ static int32_t need_other(struct object *o, int32_t c)
 
 	if (c + 1 < o->least || (o->most >= 0 && c >= o->most))
 		return expr_never(g);
-	more = expr_then(g, expr_then(g, expr_text(g, ",", 1), o->s->space), o->other);
+	more = EXPR_SEQ(g, expr_word(g, ","), o->s->space, o->other);
 	return expr_then(
 		g, o->other, expr_repeat(g, more, 0, o->most < 0 ? -1 : (int32_t)(o->most - c - 1)));
 }
@@ -278,12 +278,8 @@ static void make_rules(struct object *o)
 		for (int32_t c = 0; c < o->levels && !g->err.code; c++) {
 			const int32_t rule = o->need[i * o->levels + c] =
 				rule_new(g, o->s->rule, strlen(o->s->rule));
-			const int32_t x = rule < 0   ? EXPR_FAILED
-							  : i < o->n ? need_named(o, i, c)
-										 : need_other(o, c);
 
-			if (rule >= 0)
-				g->rule[rule].expr = x;
+			rule_set(g, rule, i < o->n ? need_named(o, i, c) : need_other(o, c));
 		}
 }
 
@@ -323,12 +319,11 @@ static int32_t object_expr(struct object *o)
 	make_rules(o);
 	if (g->err.code)
 		return EXPR_FAILED;
-	inside = o->most == 0
-				 ? expr_never(g)
-				 : expr_then(g, expr_then(g, o->s->space, expr_rule(g, o->need[0])), o->s->space);
+	inside = o->most == 0 ? expr_never(g)
+						  : EXPR_SEQ(g, o->s->space, expr_rule(g, o->need[0]), o->s->space);
 	if (!o->n_required && !o->least)
 		inside = expr_or(g, o->s->space, inside);
-	return expr_then(g, expr_then(g, expr_text(g, "{", 1), inside), expr_text(g, "}", 1));
+	return EXPR_SEQ(g, expr_word(g, "{"), inside, expr_word(g, "}"));
 }
 
 int32_t schema_object(struct schema *s, const struct demand *d)

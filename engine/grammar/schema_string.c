@@ -51,13 +51,12 @@ static const char *regex_of_format(const char *name)
 
 enum { ENDLESS = 1000000000 };
 
-static int32_t one_byte(struct grammar *g, const struct points *p)
+static int32_t one_byte(struct grammar *g, struct points *p)
 {
-	struct byte_set x = { { 0 } };
+	const int32_t x = p->n ? expr_word(g, "x") : expr_never(g);
 
-	if (p->n)
-		byte_add(&x, 'x', 'x');
-	return expr_set(g, &x);
+	points_free(p);
+	return x;
 }
 
 static int64_t times(int64_t n, int64_t by)
@@ -211,5 +210,5 @@ int32_t schema_string(struct schema *s, const struct demand *d)
 		x = expr_never(g);
 	else
 		x = expr_repeat(g, s->character, (int32_t)least, most < ENDLESS ? (int32_t)most : -1);
-	return expr_then(g, expr_then(g, expr_text(g, "\"", 1), x), expr_text(g, "\"", 1));
+	return EXPR_SEQ(g, expr_word(g, "\""), x, expr_word(g, "\""));
 }

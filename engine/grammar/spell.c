@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/text.h"
 #include "engine/model/gguf.h"
 
 /* Letters and digits are rarely told apart by a grammar of texts; all marks are. */
@@ -27,28 +28,6 @@ int spell_kind(unsigned char b)
 				   : b < 0x41 ? b - 0x3a + 16
 				   : b < 0x61 ? b - 0x5b + 23
 							  : b - 0x7b + 29);
-}
-
-int spell_utf8(int before, unsigned char b)
-{
-	/* missing: 1 to 3 bytes; 4 to 7: the second byte after 0xe0, 0xed, 0xf0, 0xf4 has less room */
-	static const unsigned char from[8] = { 0, 0x80, 0x80, 0x80, 0xa0, 0x80, 0x90, 0x80 },
-							   to[8] = { 0, 0xbf, 0xbf, 0xbf, 0xbf, 0x9f, 0xbf, 0x8f },
-							   after[8] = { 0, 0, 1, 2, 1, 1, 2, 2 };
-
-	if (before < 0)
-		return -1;
-	if (before)
-		return b >= from[before] && b <= to[before] ? after[before] : -1;
-	if (b < 0x80)
-		return 0;
-	if (b < 0xc2 || b > 0xf4)
-		return -1;
-	if (b < 0xe0)
-		return 1;
-	if (b < 0xf0)
-		return b == 0xe0 ? 4 : b == 0xed ? 5 : 2;
-	return b == 0xf0 ? 6 : b == 0xf4 ? 7 : 3;
 }
 
 static int by_bytes(const void *a, const void *b, void *arg)
@@ -95,19 +74,20 @@ static int add(struct spell *s, struct making *m, int32_t id)
 		same++;
 	close_to(s, m, same);
 	for (; same < s->size[id]; same++) {
+		const struct spell_node *above;
+		int utf8;
+
 		if (!ARRAY_ROOM(s->node, m->cap_nodes, s->n_nodes + 1))
 			return -1;
-		s->node[s->n_nodes] = (struct spell_node){
-
-			.byte = b[same],
+		above = m->depth ? &s->node[m->open[m->depth]] : NULL;
+		utf8 = text_utf8(above ? above->utf8 : 0, b[same]);
+		s->node[s->n_nodes] = (struct spell_node){ .byte = b[same],
 			.depth = same,
 			.first = s->n_tokens,
-			.kinds = UINT64_C(1) << spell_kind(b[same])
-		};
-		s->node[s->n_nodes].utf8 =
-			(signed char)spell_utf8(m->depth ? s->node[m->open[m->depth]].utf8 : 0, b[same]);
-		s->node[s->n_nodes].begins = !m->depth || !s->node[m->open[m->depth]].utf8;
-		s->node[s->n_nodes].clean = s->node[s->n_nodes].utf8 >= 0;
+			.utf8 = (signed char)utf8,
+			.begins = !above || !above->utf8,
+			.clean = utf8 >= 0,
+			.kinds = UINT64_C(1) << spell_kind(b[same]) };
 		m->open[++m->depth] = s->n_nodes++;
 	}
 	s->node[m->open[m->depth]].n++;

@@ -16,10 +16,6 @@ enum { SPELL_KINDS = 64 };
 int spell_kind(unsigned char byte);
 #define SPELL_WIDE (UINT64_C(15) << 60) /* the kinds of bytes of characters beyond ASCII */
 
-/* A byte of UTF-8 after others: 0: at a character's beginning; else what is missing of it. -1: it
- * cannot come there. */
-int spell_utf8(int before, unsigned char byte);
-
 struct spell_node {
 	unsigned char byte;
 	int32_t depth;    /* of the byte in the token, from 0 */
@@ -27,7 +23,7 @@ struct spell_node {
 	int32_t first, n; /* tokens that end here: spell.token[first …] */
 	int32_t end;      /* those here and below: token[first … end - 1] */
 	int32_t reach;    /* bytes of the longest token below, from this one on */
-	signed char utf8; /* spell_utf8() after the byte */
+	signed char utf8; /* text_utf8() after the byte */
 	bool begins;      /* it is the first byte of a character */
 	bool clean;       /* neither it nor a node below has a byte that cannot come there */
 	uint64_t kinds;   /* of the bytes of the nodes below, and of its own */

@@ -6,6 +6,7 @@
 #include <utf8proc.h>
 
 #include "base/array.h"
+#include "base/text.h"
 #include "engine/grammar/expr.h"
 #include "engine/model/gguf.h"
 
@@ -44,26 +45,16 @@ static void add_point(struct until *u, uint32_t c)
 	u->point[u->n_points++] = c;
 }
 
-static size_t point_at(struct gguf_text t, size_t at, uint32_t *c)
-{
-	utf8proc_int32_t point;
-	const utf8proc_ssize_t n = utf8proc_iterate(
-		(const utf8proc_uint8_t *)t.data + at, (utf8proc_ssize_t)(t.size - at), &point);
-
-	*c = (uint32_t)point;
-	return n < 1 ? 0 : (size_t)n;
-}
-
 static bool add_word(struct until *u, struct gguf_text w)
 {
-	uint32_t c;
+	int32_t c;
 
 	for (size_t at = 0, n; at < w.size; at += n) {
 		add_begin(u, w.data, at);
-		n = point_at(w, at, &c);
-		if (!n)
+		n = text_point(w.data + at, w.size - at, &c);
+		if (c < 0)
 			return false;
-		add_point(u, c);
+		add_point(u, (uint32_t)c);
 	}
 	return w.size;
 }
@@ -100,21 +91,17 @@ static int32_t body(struct until *u, int32_t i)
 	struct grammar *g = u->g;
 	struct points others = { 0 };
 	int32_t all = expr_empty(g);
-	bool ok = true;
 
 	for (int32_t k = 0; k < u->n_points; k++) {
 		const int32_t to = after(u, i, u->point[k]);
 
-		ok = ok && points_add(&others, u->point[k], u->point[k]);
+		points_add(&others, u->point[k], u->point[k]);
 		if (to >= 0)
 			all = expr_or(g, all,
 				expr_then(g, expr_points(g, u->point[k], u->point[k]), expr_rule(g, u->rule[to])));
 	}
-	all = ok && points_invert(&others)
-			  ? expr_or(g, all, expr_then(g, expr_of_points(g, &others), expr_rule(g, u->rule[0])))
-			  : grammar_fail(g, ERR_MEMORY, "no memory");
-	points_free(&others);
-	return all;
+	points_invert(&others);
+	return expr_or(g, all, expr_then(g, expr_of_points(g, &others), expr_rule(g, u->rule[0])));
 }
 
 int32_t expr_until(struct grammar *g, const struct gguf_text *not_in, int32_t n, bool limited)
@@ -136,10 +123,7 @@ int32_t expr_until(struct grammar *g, const struct gguf_text *not_in, int32_t n,
 			return EXPR_FAILED;
 		g->rule[u.rule[i]].limited = limited;
 	}
-	for (int32_t i = 0; i < u.n; i++) {
-		const int32_t x = body(&u, i);
-
-		g->rule[u.rule[i]].expr = x;
-	}
+	for (int32_t i = 0; i < u.n; i++)
+		rule_set(g, u.rule[i], body(&u, i));
 	return expr_rule(g, u.rule[0]);
 }

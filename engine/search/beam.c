@@ -54,33 +54,14 @@ static int beam_open(struct search *s, const char *args, struct err *e)
 	return 0;
 }
 
-static void beam_close(struct search *s)
-{
-	free(s->state);
-}
-
-static void emit_node(struct search *s, const struct search_member *m, int32_t parent)
-{
-	struct event ev;
-	struct ev_search *out = search_event(s, EV_SEARCH_node, &ev);
-
-	out->request = m->r->id;
-	out->node = m->node;
-	if (parent >= 0)
-		out->parent = parent;
-	out->tokens = m->r->n_ids - s->q.n_ids;
-	out->logp = m->logp;
-	search_emit(s, &ev);
-}
-
 static int beam_begin(struct search *s, struct err *e)
 {
-	struct search_member *m = search_start(s, s->q.ids, s->q.n_ids, NULL, s->q.sample, 0, 0, e);
+	struct search_member *m = search_start(s, s->q.ids, s->q.n_ids, NULL, s->q.sample, 0, e);
 
 	if (!m)
 		return -1;
 	beam_of(s)->n_nodes = 1;
-	emit_node(s, m, -1);
+	search_tell(m, EV_SEARCH_node, -1);
 	return 0;
 }
 
@@ -170,7 +151,7 @@ static int go_on(struct search *s, struct heir *heir, int32_t n, struct err *e)
 		if (!m)
 			return -1;
 		beam_of(s)->n_nodes++;
-		emit_node(s, m, heir[j].m->node);
+		search_tell(m, EV_SEARCH_node, heir[j].m->node);
 		engine_end_if_due(s->engine, m->r);
 	}
 	for (int32_t j = 0; j < n; j++)
@@ -203,7 +184,6 @@ const struct search_ops search_beam = {
 	.about = { "beam", "width[,alpha]",
 		"the most probable continuations side by side; length penalty alpha (1)" },
 	.open = beam_open,
-	.close = beam_close,
 	.begin = beam_begin,
 	.chooses = true,
 	.score = score_of,

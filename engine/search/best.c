@@ -19,32 +19,19 @@ static int best_open(struct search *s, const char *args, struct err *e)
 static int best_begin(struct search *s, struct err *e)
 {
 	for (int32_t i = 0; i < s->width; i++) {
-		struct ev_search *out;
-		struct event ev;
 		struct search_member *m =
-			search_start(s, s->q.ids, s->q.n_ids, NULL, s->q.sample + i, i, 0, e);
+			search_start(s, s->q.ids, s->q.n_ids, NULL, s->q.sample + i, i, e);
 
 		if (!m)
 			return -1;
-		out = search_event(s, EV_SEARCH_node, &ev);
-		out->request = m->r->id;
-		out->node = i;
-		out->tokens = 0;
-		out->logp = 0;
-		search_emit(s, &ev);
+		search_tell(m, EV_SEARCH_node, -1);
 	}
 	return 0;
-}
-
-static void best_close(struct search *s)
-{
-	(void)s;
 }
 
 const struct search_ops search_best = {
 	.about = { "best", "n",
 		"n samples, of which the one with the best mean log-probability is the answer" },
 	.open = best_open,
-	.close = best_close,
 	.begin = best_begin,
 };

@@ -22,11 +22,12 @@
 
 enum { DEFAULT_SIMULATIONS = 32, DEFAULT_WIDTH = 3, MOST = 4096 };
 
+/* The tokens of nodes and results are those of answers, which the search keeps to its end. */
 struct node {
-	int32_t parent;             /* -1: the root */
-	int32_t n;                  /* tokens after the prompt */
-	int32_t *ids;               /* [n] */
-	struct search_token *token; /* [n] */
+	int32_t parent;                   /* -1: the root */
+	int32_t n;                        /* tokens after the prompt */
+	const int32_t *ids;               /* [n] */
+	const struct search_token *token; /* [n] */
 	int32_t n_children, visits, under_way;
 	double value; /* sum over visits */
 	bool over;    /* the answer ends here */
@@ -37,9 +38,9 @@ struct result { /* of a simulation that has ended, kept until those before it ha
 	int32_t from;
 	int64_t request;
 	double value;
-	int32_t n;                  /* 0: there was no answer */
-	int32_t *ids;               /* [n] */
-	struct search_token *token; /* [n] */
+	int32_t n;                        /* 0: there was no answer */
+	const int32_t *ids;               /* [n] */
+	const struct search_token *token; /* [n] */
 };
 
 struct mcts {
@@ -80,26 +81,10 @@ static int mcts_open(struct search *s, const char *args, struct err *e)
 	return t->result ? 0 : err_set(e, ERR_MEMORY, "no memory for a tree search");
 }
 
-static void forget(struct result *r)
-{
-	free(r->ids);
-	free(r->token);
-	*r = (struct result){ 0 };
-}
-
 static void mcts_close(struct search *s)
 {
-	struct mcts *t = mcts_of(s);
-
-	for (int32_t i = 0; i < t->n_nodes; i++) {
-		free(t->node[i].ids);
-		free(t->node[i].token);
-	}
-	for (int32_t i = 0; t->result && i < s->width; i++)
-		forget(&t->result[i]);
-	free(t->result);
-	free(t->node);
-	free(t);
+	free(mcts_of(s)->result);
+	free(mcts_of(s)->node);
 }
 
 static void emit_node(
@@ -129,23 +114,10 @@ static int32_t add_node(struct search *s, int32_t parent, const int32_t *ids,
 	const struct search_token *token, int32_t n)
 {
 	struct mcts *t = mcts_of(s);
-	struct node *to;
 
 	if (!ARRAY_ROOM(t->node, t->cap_nodes, t->n_nodes + 1))
 		return -1;
-	to = &t->node[t->n_nodes];
-	*to = (struct node){ .parent = parent, .n = n };
-	to->ids = malloc(((size_t)n + 1) * sizeof *to->ids);
-	to->token = malloc(((size_t)n + 1) * sizeof *to->token);
-	if (!to->ids || !to->token) {
-		free(to->ids);
-		free(to->token);
-		return -1;
-	}
-	if (n) {
-		memcpy(to->ids, ids, (size_t)n * sizeof *ids);
-		memcpy(to->token, token, (size_t)n * sizeof *token);
-	}
+	t->node[t->n_nodes] = (struct node){ .parent = parent, .n = n, .ids = ids, .token = token };
 	if (parent >= 0)
 		t->node[parent].n_children++;
 	return t->n_nodes++;
@@ -211,7 +183,7 @@ static int simulate(struct search *s, struct err *e)
 	memcpy(ids, s->q.ids, (size_t)s->q.n_ids * sizeof *ids);
 	if (t->node[at].n)
 		memcpy(ids + s->q.n_ids, t->node[at].ids, (size_t)t->node[at].n * sizeof *ids);
-	m = search_start(s, ids, n, t->node[at].token, s->q.sample + t->n_started, at, 0, e);
+	m = search_start(s, ids, n, t->node[at].token, s->q.sample + t->n_started, at, e);
 	free(ids);
 	if (!m)
 		return -1;
@@ -288,27 +260,21 @@ static int hand_up(struct search *s, const struct result *a, struct err *e)
 	return 0;
 }
 
-static int copy_result(
-	const struct search *s, const struct search_answer *a, struct result *out, struct err *e)
-{
-	out->ids = malloc(((size_t)a->n + 1) * sizeof *out->ids);
-	out->token = malloc(((size_t)a->n + 1) * sizeof *out->token);
-	if (!out->ids || !out->token)
-		return err_set(e, ERR_MEMORY, "no memory for what a simulation brought");
-	memcpy(out->ids, a->ids, (size_t)a->n * sizeof *a->ids);
-	memcpy(out->token, a->token, (size_t)a->n * sizeof *a->token);
-	out->n = a->n;
-	out->value = s->options.score ? a->score : exp(a->score);
-	return 0;
-}
-
 static int mcts_ended(struct search *s, const struct search_end *end, struct err *e)
 {
 	struct mcts *t = mcts_of(s);
+	const struct search_answer *a = end->answer;
 	struct result *r = &t->result[(end->sample - s->q.sample) % s->width];
 
+	(void)e;
 	*r = (struct result){ .ready = true, .from = end->node, .request = end->request };
-	return end->answer ? copy_result(s, end->answer, r, e) : 0;
+	if (a) {
+		r->n = a->n;
+		r->ids = a->ids;
+		r->token = a->token;
+		r->value = s->options.score ? a->score : exp(a->score);
+	}
+	return 0;
 }
 
 static int mcts_step(struct search *s, struct err *e)
@@ -326,7 +292,7 @@ static int mcts_step(struct search *s, struct err *e)
 			return 0;
 		if (hand_up(s, r, e))
 			return -1;
-		forget(r);
+		r->ready = false;
 		t->n_up++;
 	}
 }

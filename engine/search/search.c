@@ -119,8 +119,9 @@ static void drop_all(struct search *s)
 
 static void free_search(struct search *s)
 {
-	if (s->state)
+	if (s->state && s->ops->close)
 		s->ops->close(s);
+	free(s->state);
 	search_forget_waiting(s);
 	for (int32_t i = 0; i < s->n_answers; i++) {
 		free(s->answer[i].ids);
@@ -157,24 +158,31 @@ static bool copy_stops(struct search *s, const char *const *stop)
 	return own != NULL;
 }
 
-/* Copies all that the caller's pointers point to. */
+/* Of a text its own copy; NULL stays. */
+static bool copy_text(const char **text)
+{
+	if (!*text)
+		return true;
+	*text = strdup(*text);
+	return *text;
+}
+
+/* Takes the caller's request and options, and copies all that their pointers point to. */
 static bool copy_request(
 	struct search *s, const struct search_options *o, const struct engine_request *q)
 {
 	int32_t *ids = malloc((size_t)q->n_ids * sizeof *ids);
-	char *text = strdup(q->text ? q->text : ""), *method = strdup(o->method),
-		 *scorer = o->scorer ? strdup(o->scorer) : NULL, *user = q->user ? strdup(q->user) : NULL;
-	bool copied = copy_stops(s, q->stop);
+	const char **const texts[] = { &s->q.text, &s->q.user, &s->options.method, &s->options.scorer };
+	bool copied = ids;
 
+	s->q = *q;
+	s->options = *o;
 	s->q.ids = ids;
-	s->q.text = text;
-	s->q.user = user;
-	s->options.method = method;
-	s->options.scorer = scorer;
-	if (!ids || !text || !method || (o->scorer && !scorer) || (q->user && !user) || !copied)
-		return false;
-	memcpy(ids, q->ids, (size_t)q->n_ids * sizeof *ids);
-	return true;
+	if (ids)
+		memcpy(ids, q->ids, (size_t)q->n_ids * sizeof *ids);
+	for (int i = 0; i < 4; i++) /* all of them, so that none is the caller's any more */
+		copied &= copy_text(texts[i]);
+	return copy_stops(s, q->stop) && copied;
 }
 
 static const struct search_ops *method_of(const char *text, const char **args, struct err *e)
@@ -200,10 +208,6 @@ static int open_search(
 {
 	const char *args;
 
-	s->q = *q;
-	s->options = *o;
-	s->q.ids = NULL;
-	s->q.text = s->q.user = s->options.method = s->options.scorer = NULL;
 	if (!copy_request(s, o, q))
 		return err_set(e, ERR_MEMORY, "no memory for a search");
 	s->ops = method_of(s->options.method, &args, e);

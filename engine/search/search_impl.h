@@ -74,7 +74,8 @@ struct search {
 
 struct search_ops {
 	struct search_method about;
-	/* args: what follows "name:", or NULL. Sets s->width and s->state. */
+	/* args: what follows "name:", or NULL. Sets s->width and s->state, which is freed with the
+	 * search; close() frees what that points to, if it points to anything. */
 	int (*open)(struct search *s, const char *args, struct err *e);
 	void (*close)(struct search *s);
 	/* Starts its first members. */
@@ -95,7 +96,7 @@ extern const struct search_ops *const search_table[];
 /* A new member with these tokens, the search's prompt first; token [n - prompt] describes those
  * after it. */
 struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n,
-	const struct search_token *token, int64_t sample, int32_t node, int64_t parent, struct err *e);
+	const struct search_token *token, int64_t sample, int32_t node, struct err *e);
 /* Forks a held member, sharing its pages at once; the branch goes on with another of its
  * choices. */
 struct search_member *search_fork(
@@ -113,6 +114,8 @@ int search_score_waiting(struct search *s, int wait_ms, struct err *e);
 /* Drops the waiting answers. */
 void search_forget_waiting(struct search *s);
 
+/* Tells of a member; parent: the node that its own is below, or -1. */
+void search_tell(const struct search_member *m, enum ev_code_search_action action, int32_t parent);
 /* Begins an event of the search in *ev: the caller fills in the rest and emits it. */
 struct ev_search *search_event(
 	const struct search *s, enum ev_code_search_action action, struct event *ev);

@@ -71,7 +71,7 @@ static int64_t submit(
 }
 
 struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n,
-	const struct search_token *token, int64_t sample, int32_t node, int64_t parent, struct err *e)
+	const struct search_token *token, int64_t sample, int32_t node, struct err *e)
 {
 	struct engine_request q = member_request(s, ids, n);
 	struct search_member *m = new_member(s, node);
@@ -86,8 +86,7 @@ struct search_member *search_start(struct search *s, const int32_t *ids, int32_t
 		m->logp += (double)token[i].logp;
 	}
 	q.sample = sample;
-	q.parent = parent;
-	q.fork_pos = parent ? n : 0;
+	q.parent = q.fork_pos = 0;
 	id = submit(s, &q, m, e);
 	if (id < 0 || !m->r) { /* refused: its events say why */
 		if (id >= 0)
@@ -257,17 +256,26 @@ int search_append(struct search *s, struct search_member *m, int32_t choice, str
 	return s->view.err.code ? -1 : 0;
 }
 
+void search_tell(const struct search_member *m, enum ev_code_search_action action, int32_t parent)
+{
+	const struct search *s = m->search;
+	struct event ev;
+	struct ev_search *out = search_event(s, action, &ev);
+
+	out->request = m->r->id;
+	out->node = m->node;
+	if (parent >= 0)
+		out->parent = parent;
+	out->tokens = m->r->n_ids - s->q.n_ids;
+	out->logp = m->logp;
+	search_emit(s, &ev);
+}
+
 void search_drop(struct search *s, struct search_member *m)
 {
 	struct request *r = m->r;
-	struct event ev;
-	struct ev_search *out = search_event(s, EV_SEARCH_drop, &ev);
 
-	out->request = r->id;
-	out->node = m->node;
-	out->tokens = r->n_ids - s->q.n_ids;
-	out->logp = m->logp;
-	search_emit(s, &ev);
+	search_tell(m, EV_SEARCH_drop, -1);
 	free_member(m);
 	engine_end_request(s->engine, r, EV_FINISH_dropped, NULL);
 }
@@ -283,28 +291,6 @@ static void on_drawn(
 	m->token[r->n_ids - 1 - m->search->q.n_ids] = (struct search_token){ (double)drawn->p,
 		drawn->entropy, (int64_t)stats->hash, (float)logp };
 	m->logp += logp;
-}
-
-/* The text of the answer, for a command. */
-static char *text_of(const struct search *s, const struct search_answer *a, size_t *size)
-{
-	const struct tokenizer *t = s->engine->tokenizer;
-	size_t cap = 1, n = 0;
-	char *text;
-
-	for (int32_t i = 0; i < a->n; i++)
-		cap += tokenizer_bytes(t, a->ids[i]).size;
-	text = malloc(cap);
-	for (int32_t i = 0; text && i < a->n; i++) {
-		struct gguf_text b = tokenizer_bytes(t, a->ids[i]);
-
-		if (tokenizer_is_special(t, a->ids[i]))
-			continue;
-		memcpy(text + n, b.data, b.size);
-		n += b.size;
-	}
-	*size = n;
-	return text;
 }
 
 /* Sorted, the best first; of equals the one found first. */
@@ -395,7 +381,7 @@ static int keep(
 	bool room = ARRAY_ROOM(s->waiting, s->cap_waiting, s->n_waiting + 1);
 
 	if (s->options.score)
-		w.text = text_of(s, a, &w.size);
+		w.text = tokenizer_text(s->engine->tokenizer, a->ids, (size_t)a->n, false, &w.size);
 	if (!room || (s->options.score && !w.text)) {
 		free_waiting(&w);
 		return err_set(e, ERR_MEMORY, "no memory for another answer");

@@ -13,10 +13,9 @@
 #define IS_VALUE (UINT32_C(1) << 31)
 
 struct charsmap {
-	uint32_t *unit; /* [n_units] */
-	size_t n_units;
-	char *text; /* [n_text] the replacements */
-	size_t n_text;
+	size_t n_units, n_text;
+	const char *text; /* [n_text] the replacements, behind the units */
+	uint32_t unit[];  /* [n_units] */
 };
 
 static uint32_t offset_of(uint32_t unit)
@@ -34,29 +33,19 @@ int charsmap_open(struct charsmap **out, const uint8_t *data, size_t size, struc
 		memcpy(&trie, data, 4);
 	if (size < 4 || trie > size - 4 || trie % 4)
 		return err_set(e, ERR_INPUT, "the trie of the table is not in its %zu bytes", size);
-	m = calloc(1, sizeof *m);
+	m = calloc(1, sizeof *m + size);
 	if (!m)
 		return err_set(e, ERR_MEMORY, "no memory for a table of %zu bytes", size);
 	m->n_units = trie / 4;
 	m->n_text = size - 4 - trie;
-	m->unit = malloc((size_t)trie + 4);
-	m->text = malloc(m->n_text + 1);
-	if (!m->unit || !m->text) {
-		charsmap_close(m);
-		return err_set(e, ERR_MEMORY, "no memory for a table of %zu bytes", size);
-	}
-	memcpy(m->unit, data + 4, trie);
-	memcpy(m->text, data + 4 + trie, m->n_text);
+	m->text = (const char *)(m->unit + m->n_units);
+	memcpy(m->unit, data + 4, size - 4);
 	*out = m;
 	return 0;
 }
 
 void charsmap_close(struct charsmap *m)
 {
-	if (!m)
-		return;
-	free(m->unit);
-	free(m->text);
 	free(m);
 }
 

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <utf8proc.h>
-
 #include "base/json.h"
 #include "base/text.h"
 #include "base/foreign_json.h"
@@ -51,16 +49,15 @@ size_t template_reveal(char *text, size_t size)
 /* Bytes at the beginning that a string of Jinja holds as they are. */
 static size_t plain_bytes(const char *text, size_t size)
 {
-	utf8proc_int32_t c;
+	int32_t c;
 	size_t n = 0;
 
 	while (n < size) {
-		const utf8proc_ssize_t used =
-			utf8proc_iterate((const utf8proc_uint8_t *)text + n, (utf8proc_ssize_t)(size - n), &c);
+		const size_t used = text_point(text + n, size - n, &c);
 
-		if (used < 1 || (c >= HIDDEN && c < HIDDEN + 256))
+		if (c < 0 || (c >= HIDDEN && c < HIDDEN + 256))
 			break;
-		n += (size_t)used;
+		n += used;
 	}
 	return n;
 }

@@ -325,8 +325,7 @@ static int read_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 		read_id(t, g, "tokenizer.ggml.eom_token_id", typed, &eom, e))
 		return -1;
 	gguf_opt_bool(g, "tokenizer.ggml.add_bos_token", &t->adds_bos, &bad);
-	if (!bad.code)
-		gguf_opt_bool(g, "tokenizer.ggml.add_eos_token", &t->adds_eos, &bad);
+	gguf_opt_bool(g, "tokenizer.ggml.add_eos_token", &t->adds_eos, &bad);
 	if (bad.code)
 		return err_set(e, bad.code, "%s", bad.text);
 	t->adds_bos = t->adds_bos && t->bos >= 0;

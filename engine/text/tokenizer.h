@@ -62,6 +62,10 @@ struct gguf_text tokenizer_bytes(const struct tokenizer *t, int32_t id);
 /* The same for the first token of an answer: without the one space that a SentencePiece file puts
  * before the first word of a text and that is not part of it. */
 struct gguf_text tokenizer_first_bytes(const struct tokenizer *t, int32_t id);
+/* Bytes of several, one after the other, malloc'd; NULL: no memory. specials: control tokens by
+ * their names, else they are left out. */
+char *tokenizer_text(
+	const struct tokenizer *t, const int32_t *ids, size_t n, bool specials, size_t *size);
 /* control token by name, or -1 */
 int32_t tokenizer_id_of(const struct tokenizer *t, const char *name);
 
@@ -83,7 +87,7 @@ int32_t tokenizer_fim(const struct tokenizer *t, enum tokenizer_fim which); /* -
  * character as U+FFFD). */
 struct utf8_stream {
 	unsigned char held[4];
-	int n_held;
+	int n_held, missing; /* missing: text_utf8() of what is held */
 };
 size_t utf8_stream_feed(
 	struct utf8_stream *s, const void *bytes, size_t size, char *out, size_t cap);

@@ -2,40 +2,17 @@
  *
  * The words of gemma4 are lines, with spaces in them; its symbols are characters, and the bytes of
  * those that are no token. Newlines in a row are one token, if there is one of so many.
- *
- * A word's pairs wait in a heap ordered by (rank, position), its symbols in a linked list: n log n
- * also for a megabyte without a space. A pair in the heap may be out of date; that is checked when
- * it is taken. */
-#include <utf8proc.h>
-
-#include "engine/text/tokenizer_heap.h"
-
-struct symbol {
-	int32_t id; /* -1: it was merged into its neighbour */
-	int32_t prev, next;
-};
-
-static void push_pair(struct encoder *c, int32_t i)
-{
-	const struct symbol *symbol = c->symbol;
-	int32_t next = i < 0 ? -1 : symbol[i].next, rank;
-
-	if (next < 0)
-		return;
-	rank = tokenizer_find_merge(c->t, symbol[i].id, symbol[next].id);
-	if (rank >= 0)
-		heap_push(c, (uint64_t)rank << 32 | (uint32_t)i);
-}
+ */
+#include "base/text.h"
+#include "engine/text/tokenizer_private.h"
 
 /* The token of the character that text begins with, and its size; -1 if there is none. */
 static int32_t first_character(const struct tokenizer *t, const char *text, size_t size, size_t *n)
 {
-	utf8proc_int32_t point;
-	utf8proc_ssize_t used =
-		utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &point);
+	int32_t point;
 
-	*n = used > 0 ? (size_t)used : 1;
-	return used > 0 ? tokenizer_find_word(t, text, *n) : -1;
+	*n = text_point(text, size, &point);
+	return point >= 0 ? tokenizer_find_word(t, text, *n) : -1;
 }
 
 /* Makes one symbol of each character that is a token (gemma4) or else of each byte; bytes without
@@ -57,33 +34,12 @@ static int32_t split_word(struct encoder *c, const char *word, size_t size)
 		}
 		if (id < 0)
 			continue;
-		symbol[n] = (struct symbol){ id, n - 1, n + 1 };
+		symbol[n] = (struct symbol){ .prev = n - 1, .next = n + 1, .id = id };
 		n++;
 	}
 	if (n)
 		symbol[n - 1].next = -1;
 	return n;
-}
-
-static void merge_pairs(struct encoder *c)
-{
-	struct symbol *symbol = c->symbol;
-
-	while (c->n_heap) {
-		uint64_t top = heap_pop(c);
-		int32_t i = (int32_t)(uint32_t)top, next = symbol[i].next;
-		const struct merge *m = &c->t->merge[top >> 32];
-
-		if (symbol[i].id != m->left || next < 0 || symbol[next].id != m->right)
-			continue;
-		symbol[i].id = m->out;
-		symbol[i].next = symbol[next].next;
-		symbol[next].id = -1;
-		if (symbol[i].next >= 0)
-			symbol[symbol[i].next].prev = i;
-		push_pair(c, symbol[i].prev);
-		push_pair(c, i);
-	}
 }
 
 static int encode_word(struct encoder *c, const char *word, size_t size)
@@ -98,9 +54,7 @@ static int encode_word(struct encoder *c, const char *word, size_t size)
 	if (encoder_make_room(c, size, sizeof(struct symbol)))
 		return -1;
 	n = split_word(c, word, size);
-	for (int32_t i = 0; i < n; i++)
-		push_pair(c, i);
-	merge_pairs(c);
+	encoder_join(c, n);
 	symbol = c->symbol;
 	for (int32_t i = n ? 0 : -1; i >= 0; i = symbol[i].next)
 		if (encoder_push(c, symbol[i].id))

@@ -1,5 +1,6 @@
 /* Encoding, the part that all kinds of vocabulary share: it finds special tokens, and passes the
  * text between them to the kind's own encoder. See tokenizer.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,24 +12,6 @@ int encoder_push(struct encoder *c, int32_t id)
 	if (!ARRAY_ROOM(*c->ids, *c->cap, *c->n + 1))
 		return err_set(c->e, ERR_MEMORY, "no memory for %zu token ids", *c->n + 1);
 	(*c->ids)[(*c->n)++] = id;
-	return 0;
-}
-
-int encoder_make_room(struct encoder *c, size_t n, size_t item)
-{
-	size_t room = n < 64 ? 64 : n;
-
-	if (n <= c->room)
-		return 0;
-	free(c->symbol);
-	free(c->heap);
-	c->room = 0;
-	c->symbol = malloc(room * item);
-	/* n - 1 pairs at first, and at most two more for each of at most n - 1 merges. */
-	c->heap = malloc(3 * room * sizeof *c->heap);
-	if (!c->symbol || !c->heap)
-		return err_set(c->e, ERR_MEMORY, "no memory to tokenise a word of %zu symbols", n);
-	c->room = room;
 	return 0;
 }
 
@@ -130,4 +113,22 @@ int tokenizer_encode_prompt(const struct tokenizer *t, const char *text, size_t 
 	if (add)
 		(*ids)[(*n)++] = t->bos;
 	return tokenizer_encode(t, text, size, true, ids, n, cap, e);
+}
+
+char *tokenizer_text(
+	const struct tokenizer *t, const int32_t *ids, size_t n, bool specials, size_t *size)
+{
+	char *text = NULL;
+	FILE *f = open_memstream(&text, size);
+
+	for (size_t i = 0; f && i < n; i++) {
+		const struct gguf_text b = tokenizer_bytes(t, ids[i]);
+
+		if (specials || !tokenizer_is_special(t, ids[i]))
+			fwrite(b.data, 1, b.size, f);
+	}
+	if (f && !fclose(f))
+		return text;
+	free(text);
+	return NULL;
 }

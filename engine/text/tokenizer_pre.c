@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "engine/text/tokenizer_pre_private.h"
+#include "engine/text/tokenizer_pre.h"
 
 #define NONE SIZE_MAX
 

@@ -2,6 +2,7 @@
  *
  *   tokenizer.c         the vocabulary: opening, look-ups
  *   tokenizer_encode.c  special tokens, and what lies between them
+ *   tokenizer_pairs.c   symbols joined pair by pair, for the next two
  *   tokenizer_bpe.c     BPE: encoding; tokenizer_merges.c reads it; tokenizer_pre.h cuts words
  *   tokenizer_spm.c     SentencePiece by pairs: reading and encoding
  *   tokenizer_unigram.c SentencePiece by whole cuts; charsmap.h normalises for it
@@ -109,8 +110,8 @@ struct encoder {
 	size_t *n, *cap;
 	struct err *e;
 
-	void *symbol;   /* [room] of the kind's own */
-	uint64_t *heap; /* [3 * room], see tokenizer_heap.h */
+	void *symbol;   /* [room] struct symbol, or of the kind's own */
+	uint64_t *heap; /* [3 * room] the pairs that wait */
 	size_t room, n_heap;
 	char *text; /* with U+2581: [text_room] the text being encoded, in the form of the tokens */
 	size_t text_room;
@@ -119,6 +120,16 @@ struct encoder {
 int encoder_push(struct encoder *c, int32_t id);
 /* Room for n symbols of `item` bytes each and for their pairs. */
 int encoder_make_room(struct encoder *c, size_t n, size_t item);
+
+/* Part of a text, on its way to a token. */
+struct symbol {
+	int32_t at, size; /* SentencePiece: bytes of the encoder's text */
+	int32_t prev, next;
+	int32_t id;   /* -1: none, or not looked up yet: a single character */
+	int32_t pair; /* the merge of this and the next, or their token; -1: none, or joined already */
+};
+/* Joins what can be joined of n symbols; those that are left are linked from the first on. */
+void encoder_join(struct encoder *c, int32_t n);
 
 /* Whether a text begins here: after nothing, or after a special token. */
 bool encoder_begins_text(const struct encoder *c);

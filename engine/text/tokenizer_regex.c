@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/text/tokenizer_pre_private.h"
+#include "engine/text/tokenizer_pre.h"
 
 struct parser {
 	struct pre *p;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "engine/text/tokenizer_pre.h"
 
 #define SHORT "'s|'t|'re|'ve|'m|'ll|'d"
@@ -107,14 +108,9 @@ const struct pre_rule pre_lines = { "", .regex = { "[^\\n]+|[\\n]+" } };
 
 const struct pre_rule *pre_by_name(const char *name, size_t size)
 {
-	for (size_t i = 0; i < n_pre_rules && size && !memchr(name, ' ', size); i++)
-		for (const char *at = pre_rules[i].names; *at;) {
-			size_t n = strcspn(at, " ");
-
-			if (n == size && !memcmp(at, name, n))
-				return &pre_rules[i];
-			at += n + (at[n] == ' ');
-		}
+	for (size_t i = 0; i < n_pre_rules; i++)
+		if (text_word(pre_rules[i].names, ' ', name, size) >= 0)
+			return &pre_rules[i];
 	return NULL;
 }
 

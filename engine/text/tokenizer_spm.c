@@ -11,18 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <utf8proc.h>
 
-#include "engine/text/tokenizer_heap.h"
+#include "base/text.h"
+#include "engine/text/tokenizer_private.h"
 
 #define SPACE "\xe2\x96\x81" /* U+2581 */
-
-struct symbol {
-	int32_t at, size; /* bytes of the encoder's text */
-	int32_t prev, next;
-	int32_t id;   /* -1: none, or not looked up yet: a single character */
-	int32_t pair; /* token of this and the next; -1: none, or merged into its neighbour */
-};
 
 /* --- the text --- */
 
@@ -46,14 +39,11 @@ static bool follows_eater(const struct encoder *c)
 
 static size_t count_space(const char *text, size_t size)
 {
-	const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text;
-	utf8proc_int32_t point;
-	utf8proc_ssize_t used;
-	size_t n = 0;
+	int32_t point;
+	size_t n = 0, used;
 
-	while ((used = utf8proc_iterate(p + n, (utf8proc_ssize_t)(size - n), &point)) > 0 &&
-		   pre_is_space(point))
-		n += (size_t)used;
+	while (n < size && (used = text_point(text + n, size - n, &point)) && pre_is_space(point))
+		n += used;
 	return n;
 }
 
@@ -98,58 +88,14 @@ static int32_t split_text(struct encoder *c, int32_t size)
 	int32_t n = 0;
 
 	for (int32_t at = 0, used; at < size; at += used) {
-		utf8proc_int32_t point;
+		int32_t point;
 
-		used = (int32_t)utf8proc_iterate((const utf8proc_uint8_t *)c->text + at, size - at, &point);
-		used = used > 0 ? used : 1;
+		used = (int32_t)text_point(c->text + at, (size_t)(size - at), &point);
 		symbol[n] = (struct symbol){ at, used, n - 1, n + 1, -1, -1 };
 		n++;
 	}
 	symbol[n - 1].next = -1;
 	return n;
-}
-
-/* --- pairs --- */
-
-static void find_pair(struct encoder *c, int32_t i)
-{
-	struct symbol *s = (struct symbol *)c->symbol + i;
-	size_t size;
-
-	s->pair = -1;
-	if (s->next < 0)
-		return;
-	size = (size_t)s->size + (size_t)((struct symbol *)c->symbol)[s->next].size;
-	if (size <= c->t->longest)
-		s->pair = tokenizer_find_word(c->t, c->text + s->at, size);
-	if (s->pair >= 0)
-		heap_push(c, (uint64_t)c->t->order[s->pair] << 32 | (uint32_t)i);
-}
-
-/* A key taken from the heap may belong to a pair that was merged. If another pair of the same score
- * is at that position now, its key is equal, so joining it is right. */
-static void merge_pairs(struct encoder *c)
-{
-	struct symbol *symbol = c->symbol;
-
-	while (c->n_heap) {
-		uint64_t top = heap_pop(c);
-		int32_t i = (int32_t)(uint32_t)top;
-		struct symbol *s = &symbol[i], *next;
-
-		if (s->pair < 0 || c->t->order[s->pair] != (uint32_t)(top >> 32))
-			continue;
-		next = &symbol[s->next];
-		s->id = s->pair;
-		s->size += next->size;
-		s->next = next->next;
-		next->pair = -1;
-		if (s->next >= 0)
-			symbol[s->next].prev = i;
-		if (s->prev >= 0)
-			find_pair(c, s->prev);
-		find_pair(c, i);
-	}
 }
 
 /* --- ids --- */
@@ -203,17 +149,13 @@ static int encode_text(struct encoder *c, const char *text, size_t size)
 {
 	size_t eaten = follows_eater(c) ? count_space(text, size) : 0;
 	int64_t n;
-	int32_t n_symbols;
 
 	if (eaten == size)
 		return 0;
 	n = encoder_copy_text(c, text + eaten, size - eaten);
 	if (n < 0 || encoder_make_room(c, (size_t)n, sizeof(struct symbol)))
 		return -1;
-	n_symbols = split_text(c, (int32_t)n);
-	for (int32_t i = 0; i < n_symbols; i++)
-		find_pair(c, i);
-	merge_pairs(c);
+	encoder_join(c, split_text(c, (int32_t)n));
 	return push_symbols(c);
 }
 
@@ -249,14 +191,6 @@ static int read_settings(struct tokenizer *t, const struct gguf *g, struct err *
 	return bad.code ? err_set(e, bad.code, "%s", bad.text) : 0;
 }
 
-static int hex_digit(char c)
-{
-	static const char digits[] = "0123456789abcdef";
-	const char *at = c ? strchr(digits, c >= 'A' && c <= 'F' ? c + 32 : c) : NULL;
-
-	return at ? (int)(at - digits) : -1;
-}
-
 /* A byte token of another form keeps its text. */
 int64_t tokenizer_spell_marked(
 	const struct tokenizer *t, int32_t id, struct gguf_text text, char *out)
@@ -264,8 +198,8 @@ int64_t tokenizer_spell_marked(
 	if (t->kind[id] == TOKEN_CONTROL || t->kind[id] == TOKEN_UNKNOWN)
 		return -1;
 	if (t->kind[id] == TOKEN_BYTE) {
-		int high = text.size == 6 ? hex_digit(text.data[3]) : -1;
-		int low = text.size == 6 ? hex_digit(text.data[4]) : -1;
+		int high = text.size == 6 ? text_hex(text.data[3]) : -1;
+		int low = text.size == 6 ? text_hex(text.data[4]) : -1;
 
 		if (high < 0 || low < 0 || memcmp(text.data, "<0x", 3) || text.data[5] != '>')
 			return -1;

@@ -13,9 +13,9 @@
  * make one. */
 #include <float.h>
 #include <stdlib.h>
-#include <utf8proc.h>
 
 #include "base/array.h"
+#include "base/text.h"
 #include "engine/text/charsmap.h"
 #include "engine/text/tokenizer_private.h"
 
@@ -41,14 +41,13 @@ static size_t normalise_first(
 	const struct tokenizer *t, const char *text, size_t size, struct gguf_text *out)
 {
 	size_t used = t->charsmap ? charsmap_match(t->charsmap, text, size, out) : 0;
-	utf8proc_int32_t point;
-	utf8proc_ssize_t n;
+	int32_t point;
 
 	if (used)
 		return used;
-	n = utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &point);
-	*out = n > 0 ? (struct gguf_text){ text, (size_t)n } : (struct gguf_text){ "\xef\xbf\xbd", 3 };
-	return n > 0 ? (size_t)n : 1;
+	used = text_point(text, size, &point);
+	*out = point < 0 ? (struct gguf_text){ "\xef\xbf\xbd", 3 } : (struct gguf_text){ text, used };
+	return used;
 }
 
 /* Into c->text; returns its size, or -1 on error. */

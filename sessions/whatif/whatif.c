@@ -17,8 +17,7 @@ static bool is_simple(const char *spec)
 
 	if (draft_open(spec, NULL, &ops, &d, &unused))
 		return !draft_find(spec); /* unknown name: opening it reports the error */
-	if (ops)
-		ops->close(d);
+	draft_close(ops, d);
 	return true;
 }
 

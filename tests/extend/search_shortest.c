@@ -12,15 +12,10 @@ static int shortest_open(struct search *s, const char *args, struct err *e)
 	return 0;
 }
 
-static void shortest_close(struct search *s)
-{
-	(void)s;
-}
-
 static int shortest_begin(struct search *s, struct err *e)
 {
 	for (int32_t i = 0; i < s->width; i++)
-		if (!search_start(s, s->q.ids, s->q.n_ids, NULL, s->q.sample + i, i, 0, e))
+		if (!search_start(s, s->q.ids, s->q.n_ids, NULL, s->q.sample + i, i, e))
 			return -1;
 	return 0;
 }
@@ -35,7 +30,6 @@ static double shortest_score(const struct search *s, double logp, int32_t n)
 const struct search_ops search_shortest = {
 	.about = { "shortest", "n", "n samples, of which the shortest is the answer" },
 	.open = shortest_open,
-	.close = shortest_close,
 	.begin = shortest_begin,
 	.score = shortest_score,
 };

@@ -29,9 +29,7 @@ static struct jtoken *add_token(struct lexer *l, enum jtoken_type type)
 
 static bool looking_at(const struct lexer *l, const char *text)
 {
-	size_t n = strlen(text);
-
-	return (size_t)(l->end - l->at) >= n && !memcmp(l->at, text, n);
+	return !strncmp(l->at, text, strlen(text));
 }
 
 static void advance(struct lexer *l, size_t n)
@@ -46,7 +44,7 @@ static size_t leading_space(const char *at, const char *end)
 	int32_t c;
 
 	while (at + n < end) {
-		used = jt_next(at + n, (size_t)(end - at) - n, &c);
+		used = text_point(at + n, (size_t)(end - at) - n, &c);
 		if (!jt_space(c))
 			break;
 		n += used;
@@ -101,12 +99,11 @@ static uint32_t read_code(struct lexer *l, const char **at, const char *end, int
 	uint32_t c = 0;
 
 	for (; digits; digits--, (*at)++) {
-		const char *hex = *at < end && **at ? strchr("0123456789abcdefABCDEF", **at) : NULL;
-		int digit = hex ? (int)(hex - "0123456789abcdefABCDEF") : 0;
+		const int digit = *at < end ? text_hex(**at) : -1;
 
-		if (!hex)
+		if (digit < 0)
 			jinja_fail(l->j, "a string has an escape without its digits");
-		c = c * 16 + (uint32_t)(digit > 15 ? digit - 6 : digit);
+		c = c * 16 + (uint32_t)digit;
 	}
 	if (c > 0x10ffff)
 		jinja_fail(l->j, "a string has an escape beyond Unicode");
@@ -203,12 +200,12 @@ struct jval jinja_number(struct jinja *j, const char *text, size_t size)
 
 static bool is_digit(const struct lexer *l, size_t n)
 {
-	return l->at + n < l->end && l->at[n] >= '0' && l->at[n] <= '9';
+	return l->at[n] >= '0' && l->at[n] <= '9';
 }
 
 static bool is_name(const struct lexer *l, size_t n)
 {
-	unsigned char c = l->at + n < l->end ? (unsigned char)l->at[n] : 0;
+	unsigned char c = (unsigned char)l->at[n];
 
 	return c == '_' || c >= 0x80 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
 		   (c >= '0' && c <= '9');
@@ -218,17 +215,15 @@ static bool is_name(const struct lexer *l, size_t n)
 static void lex_number(struct lexer *l)
 {
 	size_t n = 0;
-	bool based = *l->at == '0' && l->end - l->at > 1 && l->at[1] && strchr("bBoOxX", l->at[1]);
+	bool based = *l->at == '0' && l->at[1] && strchr("bBoOxX", l->at[1]);
 
-	while (based ? is_name(l, n)
-				 : is_digit(l, n) ||
-					   (n && l->at[n - 1] != '_' && l->at + n < l->end && l->at[n] == '_'))
+	while (based ? is_name(l, n) : is_digit(l, n) || (n && l->at[n - 1] != '_' && l->at[n] == '_'))
 		n++;
-	if (!based && l->at + n < l->end && l->at[n] == '.' && is_digit(l, n + 1))
+	if (!based && l->at[n] == '.' && is_digit(l, n + 1))
 		for (n++; is_digit(l, n);)
 			n++;
-	if (!based && l->at + n < l->end && (l->at[n] | 32) == 'e') {
-		size_t sign = l->at + n + 1 < l->end && (l->at[n + 1] == '+' || l->at[n + 1] == '-');
+	if (!based && (l->at[n] | 32) == 'e') {
+		size_t sign = l->at[n + 1] == '+' || l->at[n + 1] == '-';
 
 		if (is_digit(l, n + 1 + sign))
 			for (n += 1 + sign; is_digit(l, n);)
@@ -400,7 +395,9 @@ static struct jstr normalise(struct jinja *j, const char *text, size_t size)
 			copy[n++] = text[i];
 		else if (i + 1 == size || text[i + 1] != '\n')
 			copy[n++] = '\n';
-	return (struct jstr){ copy, n && copy[n - 1] == '\n' ? n - 1 : n, NULL };
+	n -= n && copy[n - 1] == '\n';
+	copy[n] = '\0'; /* behind the end, so that nobody looks further */
+	return (struct jstr){ copy, n, NULL };
 }
 
 void jinja_lex(struct jinja *j, const char *text, size_t size, bool expression)

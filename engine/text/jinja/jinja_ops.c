@@ -223,7 +223,7 @@ static struct jval at_index(struct jinja *j, struct jval v, struct jval index)
 		if ((i = jv_index(j, index, n)) < 0)
 			return jv_undef("a character that a string does not have");
 		from = jt_offset(v.u.s, (size_t)i);
-		return jv_view(v.u.s.at + from, jt_next(v.u.s.at + from, v.u.s.n - from, &c));
+		return jv_view(v.u.s.at + from, text_point(v.u.s.at + from, v.u.s.n - from, &c));
 	}
 	if (v.type == J_LIST && v.u.list->kind <= LIST_TUPLE &&
 		(i = jv_index(j, index, v.u.list->n)) >= 0)

@@ -1,7 +1,7 @@
 /* Expressions, by Jinja's own order of precedence. See jinja_private.h for the kinds of nodes. */
 #include "engine/text/jinja/jinja_private.h"
 
-const struct jtoken *parse_peek(struct jinja *j)
+static const struct jtoken *parse_peek(struct jinja *j)
 {
 	return &j->token[j->at];
 }
@@ -99,19 +99,21 @@ static struct jnode *parse_constant(struct jinja *j)
 	return n;
 }
 
+/* Whether another item of a list follows, behind a comma unless it is the first; else takes what
+ * ends the list. */
+static bool next_item(struct jinja *j, bool first, const char *close)
+{
+	if (!first && !parse_is(j, T_OP, close))
+		parse_expect(j, T_OP, ",");
+	return !parse_skip(j, T_OP, close);
+}
+
 static struct jnode *parse_list(struct jinja *j)
 {
 	struct jnode *list = parse_node(j, N_LIST, NULL, NULL), **last = &list->a;
 
-	while (!parse_is(j, T_OP, "]")) {
-		if (list->a)
-			parse_expect(j, T_OP, ",");
-		if (parse_is(j, T_OP, "]"))
-			break;
+	for (; next_item(j, !list->a, "]"); last = &(*last)->next)
 		*last = parse_expression(j);
-		last = &(*last)->next;
-	}
-	parse_expect(j, T_OP, "]");
 	return list;
 }
 
@@ -119,21 +121,15 @@ static struct jnode *parse_dict(struct jinja *j)
 {
 	struct jnode *dict = parse_node(j, N_DICT, NULL, NULL), **last = &dict->a;
 
-	while (!parse_is(j, T_OP, "}")) {
-		if (dict->a)
-			parse_expect(j, T_OP, ",");
-		if (parse_is(j, T_OP, "}"))
-			break;
+	for (; next_item(j, !dict->a, "}"); last = &(*last)->next) {
 		*last = parse_node(j, N_PAIR, parse_expression(j), NULL);
 		parse_expect(j, T_OP, ":");
 		(*last)->b = parse_expression(j);
-		last = &(*last)->next;
 	}
-	parse_expect(j, T_OP, "}");
 	return dict;
 }
 
-struct jnode *parse_primary(struct jinja *j)
+static struct jnode *parse_primary(struct jinja *j)
 {
 	struct jnode *n;
 
@@ -176,23 +172,17 @@ static struct jnode *parse_arg(struct jinja *j)
 }
 
 /* After "(", up to and with ")". */
-struct jnode *parse_args(struct jinja *j)
+static struct jnode *parse_args(struct jinja *j)
 {
 	struct jnode *first = NULL, **last = &first;
 	bool named = false;
 
-	while (!parse_is(j, T_OP, ")")) {
-		if (first)
-			parse_expect(j, T_OP, ",");
-		if (parse_is(j, T_OP, ")"))
-			break;
+	for (; next_item(j, !first, ")"); last = &(*last)->next) {
 		*last = parse_arg(j);
 		if ((*last)->kind != N_KEYWORD && (*last)->kind != N_SPREAD && named)
 			jinja_fail(j, "an argument without a name follows one with a name");
 		named |= (*last)->kind == N_KEYWORD;
-		last = &(*last)->next;
 	}
-	parse_expect(j, T_OP, ")");
 	return first;
 }
 
@@ -240,9 +230,7 @@ static struct jnode *parse_attribute(struct jinja *j, struct jnode *of)
 
 static struct jnode *parse_postfix(struct jinja *j, struct jnode *n)
 {
-	int levels = 0;
-
-	for (;; levels++) {
+	for (;;) {
 		if (parse_skip(j, T_OP, "."))
 			n = parse_attribute(j, n);
 		else if (parse_skip(j, T_OP, "["))
@@ -272,11 +260,10 @@ struct jnode *parse_filters(struct jinja *j, struct jnode *n, bool start)
 
 static bool begins_argument(struct jinja *j)
 {
-	static const char *const words_after[] = { "else", "or", "and" };
+	const struct jtoken *t = parse_peek(j);
 
-	for (size_t i = 0; i < 3; i++)
-		if (parse_is(j, T_NAME, words_after[i]))
-			return false;
+	if (t->type == T_NAME && text_word("else or and", ' ', t->name, strlen(t->name)) >= 0)
+		return false;
 	if (parse_is(j, T_NAME, "is"))
 		jinja_fail(j, "tests cannot be chained with 'is'");
 	return parse_is(j, T_NAME, NULL) || parse_is(j, T_CONST, NULL) || parse_is(j, T_OP, "[") ||

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "engine/text/jinja/jinja.h"
 
 enum jtype {
@@ -92,6 +93,7 @@ struct jcall {
 	struct jval self;
 	const struct jval *arg[ARGS_MOST];
 	const struct jargs *all;
+	int how; /* of the builtin */
 };
 
 /* A filter, test, method or global function. params: names with spaces between them; "*": it looks
@@ -100,6 +102,7 @@ struct jbuiltin {
 	const char *name, *params;
 	size_t needed; /* arguments; without a call: the types that pass, bits 1 << J_x */
 	struct jval (*call)(struct jinja *j, const struct jcall *c);
+	int how; /* of those that share a call: which it is */
 };
 
 struct jmethod {
@@ -322,19 +325,19 @@ static inline bool jstr_is(struct jstr s, const char *text)
 }
 
 /* jinja_text.c: characters, and values as text */
-size_t jt_next(const char *at, size_t n, int32_t *c); /* bytes, 1 or more; c: -1 if invalid */
 size_t jt_length(struct jstr s);
 size_t jt_offset(struct jstr s, size_t index); /* bytes before the character */
 bool jt_space(int32_t c);
 struct jstr jt_strip(struct jstr s, const struct jval *chars, bool left, bool right);
 void jt_put_char(struct jinja *j, int32_t c);
 void jt_put(struct jinja *j, struct jval v);         /* as {{ v }} prints it */
-void jt_put_repr(struct jinja *j, struct jval v);    /* as it stands in a printed list */
 void jt_put_escaped(struct jinja *j, struct jstr s); /* for HTML */
 struct jval jt_str(struct jinja *j, struct jval v);
-
-/* jinja_json.c */
 struct jval filter_tojson(struct jinja *j, const struct jcall *c);
+
+/* jinja_strings.c: how: 'l': small letters, 'u': capitals, 'c', 't': a capital first, in the text
+ * or in each word. */
+struct jval jt_case(struct jinja *j, struct jstr s, int how);
 
 /* jinja_lex.c, jinja_parse.c, jinja_statement.c */
 void jinja_lex(struct jinja *j, const char *text, size_t size, bool expression);
@@ -344,16 +347,13 @@ struct jnode *jinja_parse_expression(struct jinja *j);
 struct jnode *parse_expression(struct jinja *j);
 struct jnode *parse_tuple(struct jinja *j, bool with_if, bool may_be_empty);
 struct jnode *parse_filters(struct jinja *j, struct jnode *of, bool start);
-struct jnode *parse_primary(struct jinja *j);
-struct jnode *parse_args(struct jinja *j);
 struct jnode *parse_node(struct jinja *j, enum jkind kind, struct jnode *a, struct jnode *b);
-const struct jtoken *parse_peek(struct jinja *j);
 bool parse_is(struct jinja *j, enum jtoken_type type, const char *name);
 bool parse_skip(struct jinja *j, enum jtoken_type type, const char *name);
 void parse_expect(struct jinja *j, enum jtoken_type type, const char *name);
 const char *parse_name(struct jinja *j);
 
-/* jinja_eval.c, jinja_call.c, jinja_ops.c, jinja_run.c */
+/* jinja_call.c, jinja_ops.c, jinja_run.c */
 struct jval jinja_eval(struct jinja *j, const struct jnode *n);
 struct jval jinja_attribute(struct jinja *j, struct jval v, struct jval name, bool item);
 struct jval jinja_slice(struct jinja *j, struct jval v, const struct jval *part);

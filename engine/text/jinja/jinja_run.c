@@ -1,5 +1,241 @@
-/* Statements run: text goes to the end of j->out, where captures cut it off again. */
+/* Expressions are evaluated, statements run: text goes to the end of j->out, where captures cut it
+ * off again. */
 #include "engine/text/jinja/jinja_private.h"
+
+static const struct jval *lookup_var(struct jinja *j, const char *name)
+{
+	for (const struct jscope *s = j->scope; s; s = s->up)
+		for (const struct jvar *v = s->first; v; v = v->next) {
+			jinja_step(j, 1);
+			if (v->name == name)
+				return &v->v;
+		}
+	return NULL;
+}
+
+static struct jval jinja_lookup(struct jinja *j, const char *name)
+{
+	const struct jval *v = lookup_var(j, name);
+	const struct jbuiltin *f;
+
+	if (v)
+		return *v;
+	f = jinja_find(jinja_globals, name, strlen(name));
+	if (!f || (!j->o.now && !strcmp(name, "strftime_now")))
+		return jv_undef(name);
+	return (struct jval){ .type = J_FUNC, .u.func = f };
+}
+
+void jinja_assign(struct jinja *j, const char *name, struct jval v)
+{
+	struct jvar *var;
+
+	for (var = j->scope->first; var && var->name != name; var = var->next)
+		jinja_step(j, 1);
+	if (!var) {
+		var = jinja_alloc(j, sizeof *var);
+		var->name = name;
+		var->next = j->scope->first;
+		j->scope->first = var;
+	}
+	var->v = v;
+}
+
+static struct jval eval_list(struct jinja *j, const struct jnode *n, enum jlist_kind kind)
+{
+	struct jval list = jv_list(j, kind);
+
+	for (; n; n = n->next)
+		jv_add(j, list.u.list, jinja_eval(j, n));
+	return list;
+}
+
+static struct jval eval_dict(struct jinja *j, const struct jnode *n)
+{
+	struct jval dict = jv_dict(j);
+
+	for (; n; n = n->next) {
+		struct jval key = jinja_eval(j, n->a);
+
+		jv_put(j, dict.u.dict, key, jinja_eval(j, n->b));
+	}
+	return dict;
+}
+
+static struct jval eval_sign(struct jinja *j, const struct jnode *n)
+{
+	struct jval v = jinja_eval(j, n->a);
+
+	if (!jv_number(v))
+		jinja_fail(j, "%s has no sign", jv_type(v));
+	return v.type == J_FLOAT ? jv_of_float(-v.u.f) : jinja_binary(j, OP_SUB, jv_of_int(0), v);
+}
+
+static struct jval eval_compare(struct jinja *j, const struct jnode *n)
+{
+	struct jval a = jinja_eval(j, n->a);
+
+	for (const struct jnode *o = n->b; o; o = o->next) {
+		struct jval b = jinja_eval(j, o->a);
+
+		if (!jinja_relation(j, (enum jop)o->op, a, b))
+			return jv_bool(false);
+		a = b;
+	}
+	return jv_bool(true);
+}
+
+static struct jval eval_concat(struct jinja *j, const struct jnode *n)
+{
+	struct jval all = jt_str(j, jinja_eval(j, n));
+
+	while ((n = n->next))
+		all = jinja_concat(j, all.u.s, jt_str(j, jinja_eval(j, n)).u.s);
+	return all;
+}
+
+static struct jval eval_slice(struct jinja *j, const struct jnode *n)
+{
+	struct jval of = jinja_eval(j, n->a), part[3];
+	const struct jnode *const at[3] = { n->b, n->c, n->d };
+
+	for (int i = 0; i < 3; i++)
+		part[i] = at[i] ? jinja_eval(j, at[i]) : jv_none();
+	return jinja_slice(j, of, part);
+}
+
+/* --- calls --- */
+
+static void add_keyword(struct jinja *j, struct jargs *a, const char *name, struct jval v)
+{
+	struct jkeyword *more;
+
+	for (size_t i = 0; i < a->n_kw; i++)
+		if (a->kw[i].name == name)
+			jinja_fail(j, "the argument '%s' comes twice", name);
+	more = jinja_alloc(j, (a->n_kw + 1) * sizeof *more);
+	if (a->n_kw)
+		memcpy(more, a->kw, a->n_kw * sizeof *more);
+	more[a->n_kw++] = (struct jkeyword){ name, v };
+	a->kw = more;
+}
+
+static void spread_dict(struct jinja *j, struct jargs *a, struct jval v)
+{
+	if (v.type != J_DICT)
+		jinja_fail(j, "%s cannot be spread with **", jv_type(v));
+	for (size_t i = 0; i < v.u.dict->n; i++) {
+		struct jstr name = jv_text(j, v.u.dict->at[i].key, "an argument's name");
+
+		add_keyword(j, a, jinja_intern(j, name.at, name.n), v.u.dict->at[i].value);
+	}
+}
+
+static struct jargs eval_args(struct jinja *j, const struct jnode *n)
+{
+	struct jlist plain = { 0 };
+	struct jargs a = { 0 };
+
+	for (; n; n = n->next) {
+		struct jval v =
+			jinja_eval(j, n->a && (n->kind == N_KEYWORD || n->kind == N_SPREAD) ? n->a : n);
+
+		if (n->kind == N_KEYWORD) {
+			add_keyword(j, &a, n->name, v);
+		} else if (n->kind == N_SPREAD && n->op) {
+			spread_dict(j, &a, v);
+		} else if (n->kind == N_SPREAD) {
+			struct jlist items = jv_items(j, v);
+
+			for (size_t i = 0; i < items.n; i++)
+				jv_add(j, &plain, items.at[i]);
+		} else {
+			jv_add(j, &plain, v);
+		}
+	}
+	a.at = plain.at;
+	a.n = plain.n;
+	return a;
+}
+
+static struct jval eval_call(struct jinja *j, const struct jnode *n)
+{
+	struct jval f = jinja_eval(j, n->a);
+	struct jargs args = eval_args(j, n->b);
+
+	j->line = n->line;
+	return jinja_call(j, f, &args);
+}
+
+static struct jval eval_filter(struct jinja *j, const struct jnode *n)
+{
+	struct jval v;
+	struct jargs args;
+
+	if (!n->f)
+		jinja_fail(j, "the %s '%s' is not known", n->kind == N_TEST ? "test" : "filter", n->name);
+	v = jinja_eval(j, n->a);
+	args = eval_args(j, n->b);
+	j->line = n->line;
+	v = jinja_builtin(j, n->f, v, &args);
+	return n->kind == N_TEST && n->op ? jv_bool(!v.u.b) : v;
+}
+
+static struct jval eval_lazily(struct jinja *j, const struct jnode *n)
+{
+	struct jval a = jinja_eval(j, n->a);
+
+	switch (n->kind) {
+	case N_AND: return jv_true(a) ? jinja_eval(j, n->b) : a;
+	case N_OR: return jv_true(a) ? a : jinja_eval(j, n->b);
+	case N_NOT: return jv_bool(!jv_true(a));
+	default:
+		return jv_true(a) ? jinja_eval(j, n->b)
+			   : n->c     ? jinja_eval(j, n->c)
+						  : jv_undef("a value without else");
+	}
+}
+
+static struct jval eval_one(struct jinja *j, const struct jnode *n)
+{
+	struct jval a;
+
+	switch (n->kind) {
+	case N_CONST: return n->v;
+	case N_CAPTURED: return j->captured;
+	case N_NAME: return jinja_lookup(j, n->name);
+	case N_LIST: return eval_list(j, n->a, LIST_PLAIN);
+	case N_TUPLE: return eval_list(j, n->a, LIST_TUPLE);
+	case N_DICT: return eval_dict(j, n->a);
+	case N_BINARY:
+		a = jinja_eval(j, n->a);
+		return jinja_binary(j, (enum jop)n->op, a, jinja_eval(j, n->b));
+	case N_NEGATE: return eval_sign(j, n);
+	case N_COMPARE: return eval_compare(j, n);
+	case N_CONCAT: return eval_concat(j, n->a);
+	case N_ATTR: return jinja_attribute(j, jinja_eval(j, n->a), n->v, false);
+	case N_ITEM: a = jinja_eval(j, n->a); return jinja_attribute(j, a, jinja_eval(j, n->b), true);
+	case N_SLICE: return eval_slice(j, n);
+	case N_CALL: return eval_call(j, n);
+	case N_FILTER:
+	case N_TEST: return eval_filter(j, n);
+	default: return eval_lazily(j, n);
+	}
+}
+
+struct jval jinja_eval(struct jinja *j, const struct jnode *n)
+{
+	struct jval v;
+
+	jinja_step(j, 1);
+	jinja_deeper(j);
+	j->line = n->line;
+	v = eval_one(j, n);
+	j->depth--;
+	return v;
+}
+
+/* --- statements --- */
 
 enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE };
 
@@ -87,7 +323,7 @@ static void loop_over(struct jinja *j, const struct jnode *n, struct jval over)
 	}
 }
 
-/* --- statements --- */
+/* --- one by one --- */
 
 static enum flow run_if(struct jinja *j, const struct jnode *n)
 {

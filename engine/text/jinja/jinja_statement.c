@@ -1,41 +1,31 @@
-/* Statements. Each parse_… below begins after its tag's first word. */
+/* Statements. Each parse_… below begins after its tag's first word, and ends before the last tag's
+ * end. */
 #include "engine/text/jinja/jinja_private.h"
 
-static struct jnode *parse_body(struct jinja *j, const char *const *ends, const char **ended);
+static struct jnode *parse_body(struct jinja *j, const char *ends, const char **ended);
 
 /* Statements up to {% end … %}; what stands after the word is the caller's. */
 static struct jnode *body_until(struct jinja *j, const char *end)
 {
-	const char *const ends[] = { end, NULL };
 	const char *ended;
 
 	parse_expect(j, T_BLOCK_END, NULL);
-	return parse_body(j, ends, &ended);
-}
-
-static void expect_close(struct jinja *j)
-{
-	parse_expect(j, T_BLOCK_END, NULL);
+	return parse_body(j, end, &ended);
 }
 
 static struct jnode *parse_if(struct jinja *j)
 {
-	static const char *const ends[] = { "elif", "else", "endif", NULL };
-	static const char *const last_ends[] = { "endif", NULL };
 	struct jnode *first = NULL, **at = &first;
 	const char *ended;
 
 	do {
 		*at = parse_node(j, S_IF, parse_tuple(j, false, false), NULL);
-		expect_close(j);
-		(*at)->b = parse_body(j, ends, &ended);
+		parse_expect(j, T_BLOCK_END, NULL);
+		(*at)->b = parse_body(j, "elif else endif", &ended);
 		at = &(*at)->c;
 	} while (!strcmp(ended, "elif"));
-	if (!strcmp(ended, "else")) {
-		expect_close(j);
-		*at = parse_node(j, S_GROUP, parse_body(j, last_ends, &ended), NULL);
-	}
-	expect_close(j);
+	if (!strcmp(ended, "else"))
+		*at = parse_node(j, S_GROUP, body_until(j, "endif"), NULL);
 	return first;
 }
 
@@ -94,7 +84,6 @@ static struct jnode *parse_for(struct jinja *j)
 	j->loops++;
 	n->d = body_until(j, "endfor");
 	j->loops--;
-	expect_close(j);
 	return n;
 }
 
@@ -108,7 +97,6 @@ static struct jnode *parse_set(struct jinja *j)
 		n->kind = S_BLOCK;
 		n->b = body_until(j, "endset");
 	}
-	expect_close(j);
 	return n;
 }
 
@@ -142,7 +130,6 @@ static struct jnode *parse_macro(struct jinja *j)
 	j->loops = 0; /* a loop around it does not reach into it */
 	n->b = body_until(j, "endmacro");
 	j->loops = loops;
-	expect_close(j);
 	return n;
 }
 
@@ -152,7 +139,6 @@ static struct jnode *parse_filter_block(struct jinja *j)
 	struct jnode *n = parse_node(j, S_FILTER, parse_filters(j, captured, true), NULL);
 
 	n->b = body_until(j, "endfilter");
-	expect_close(j);
 	return n;
 }
 
@@ -162,26 +148,16 @@ static struct jnode *parse_generation(struct jinja *j)
 	struct jnode *n = parse_node(j, S_SCOPE, NULL, NULL);
 
 	n->a = body_until(j, "endgeneration");
-	expect_close(j);
 	return n;
 }
 
-static struct jnode *leave_loop(struct jinja *j, enum jkind kind)
+static struct jnode *leave_loop(struct jinja *j)
 {
+	const char *word = j->token[j->at - 1].name;
+
 	if (!j->loops)
 		jinja_fail(j, "a break or continue stands outside a loop");
-	expect_close(j);
-	return parse_node(j, kind, NULL, NULL);
-}
-
-static struct jnode *parse_break(struct jinja *j)
-{
-	return leave_loop(j, S_BREAK);
-}
-
-static struct jnode *parse_continue(struct jinja *j)
-{
-	return leave_loop(j, S_CONTINUE);
+	return parse_node(j, strcmp(word, "break") ? S_CONTINUE : S_BREAK, NULL, NULL);
 }
 
 static const struct {
@@ -194,15 +170,19 @@ static const struct {
 	{ "macro", parse_macro },
 	{ "filter", parse_filter_block },
 	{ "generation", parse_generation },
-	{ "break", parse_break },
-	{ "continue", parse_continue },
+	{ "break", leave_loop },
+	{ "continue", leave_loop },
 };
 
 static struct jnode *parse_statement(struct jinja *j, const char *word)
 {
 	for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
-		if (!strcmp(statements[i].word, word))
-			return statements[i].parse(j);
+		if (!strcmp(statements[i].word, word)) {
+			struct jnode *n = statements[i].parse(j);
+
+			parse_expect(j, T_BLOCK_END, NULL);
+			return n;
+		}
 	jinja_fail(j, "the statement '%s' is not known, or not expected here", word);
 }
 
@@ -221,15 +201,8 @@ static struct jnode *parse_print(struct jinja *j)
 	return n;
 }
 
-static bool among(const char *word, const char *const *ends)
-{
-	while (ends && *ends && strcmp(*ends, word))
-		ends++;
-	return ends && *ends;
-}
-
-/* ends NULL: up to the end of the template. *ended: which word ended it. */
-static struct jnode *parse_body(struct jinja *j, const char *const *ends, const char **ended)
+/* ends: words, of which any ends it; NULL: up to the end of the template. *ended: which it was. */
+static struct jnode *parse_body(struct jinja *j, const char *ends, const char **ended)
 {
 	struct jnode *first = NULL, **last = &first;
 
@@ -237,13 +210,13 @@ static struct jnode *parse_body(struct jinja *j, const char *const *ends, const 
 	for (;;) {
 		if (parse_is(j, T_END, NULL)) {
 			if (ends)
-				jinja_fail(j, "it ends before '%s'", *ends);
+				jinja_fail(j, "it ends before '%.*s'", (int)strcspn(ends, " "), ends);
 			break;
 		}
 		if (parse_skip(j, T_BLOCK, NULL)) {
 			const char *word = parse_name(j);
 
-			if (among(word, ends)) {
+			if (ends && text_word(ends, ' ', word, strlen(word)) >= 0) {
 				*ended = word;
 				break;
 			}

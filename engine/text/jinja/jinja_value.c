@@ -376,7 +376,7 @@ struct jlist jv_items(struct jinja *j, struct jval v)
 			jv_add(j, &l, v.u.dict->at[i].key);
 	} else if (v.type == J_STR) {
 		for (size_t i = 0, n; i < v.u.s.n; i += n) {
-			n = jt_next(v.u.s.at + i, v.u.s.n - i, &c);
+			n = text_point(v.u.s.at + i, v.u.s.n - i, &c);
 			jv_add(j, &l, jv_view(v.u.s.at + i, n));
 		}
 	} else if (v.type != J_UNDEF) {

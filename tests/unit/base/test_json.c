@@ -76,6 +76,24 @@ static void numbers_and_texts(void **state)
 		"[0.1,null,null,\"0000000000000abc\",\"a\\\"b\\\\\\n\\u001b\",\"\\u202e\\ufffd\\u0000z\"]");
 }
 
+static void puts_several_at_once(void **state)
+{
+	static const char *volatile none; /* as far as gcc can tell, no NULL */
+	struct json j = { 0 };
+
+	(void)state;
+	json_put(&j, "{'a': %s, 'no': %s, 'b': [%d, %ld, %zu], 'c': {}", "x\"y", none, -1, INT64_MAX,
+		(size_t)2);
+	json_int(&j, "between", 1);
+	json_put(
+		&j, "'word': 'o.k.', 't': true, 'v1': null, 'r': %.3g, 'h': %lx", 0.12345, (uint64_t)0xabc);
+	json_put(&j, "'open': [{");
+	json_text(&j, "in", "");
+	expect(&j, "{\"a\":\"x\\\"y\",\"no\":null,\"b\":[-1,9223372036854775807,2],\"c\":{},"
+			   "\"between\":1,\"word\":\"o.k.\",\"t\":true,\"v1\":null,\"r\":0.123,"
+			   "\"h\":\"0000000000000abc\",\"open\":[{\"in\":\"\"}]}");
+}
+
 static void is_dropped(void **state)
 {
 	struct json j = { 0 };
@@ -92,6 +110,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nests_and_separates),
 		cmocka_unit_test(numbers_and_texts),
+		cmocka_unit_test(puts_several_at_once),
 		cmocka_unit_test(is_dropped),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,11 +42,11 @@ static void test_specs(void **state)
 	assert_int_equal(draft_open("off", NULL, &ops, &d, &e), 0);
 	assert_null(ops);
 	ops = open_ok("ngram", &d);
-	assert_int_equal(ops->width(d), 4);
-	ops->close(d);
+	assert_int_equal(draft_width(ops, d), 4);
+	draft_close(ops, d);
 	ops = open_ok("ngram:7", &d);
-	assert_int_equal(ops->width(d), 7);
-	ops->close(d);
+	assert_int_equal(draft_width(ops, d), 7);
+	draft_close(ops, d);
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		memset(&e, 0, sizeof e);
 		assert_int_equal(draft_open(bad[i], &env, &ops, &d, &e), -1);
@@ -134,7 +134,7 @@ static void test_lookup(void **state)
 			drafted += got.n > 0;
 			empty += !got.n;
 		}
-		ops->close(d);
+		draft_close(ops, d);
 	}
 	assert_true(drafted > 1000 && empty > 1000);
 }
@@ -157,7 +157,7 @@ static void test_loop(void **state)
 		for (int i = 0; i < 16; i++)
 			assert_int_equal(got.id[i], (40 + i) % period);
 	}
-	ops->close(d);
+	draft_close(ops, d);
 }
 
 /* ---- branches ---- */
@@ -204,7 +204,7 @@ static void test_branches(void **state)
 
 		snprintf(spec, sizeof spec, "ngram:6,1,4,%d", branches);
 		ops = open_ok(spec, &d);
-		assert_int_equal(ops->width(d), 6 * branches);
+		assert_int_equal(draft_width(ops, d), 6 * branches);
 		for (int round = 0; round < 2000; round++) {
 			int32_t ids[400], n = rand() % 200, alphabet = 1 + rand() % 12;
 			struct draft want, got;
@@ -225,7 +225,7 @@ static void test_branches(void **state)
 			assert_memory_equal(got.parent, want.parent, (size_t)want.n);
 			trees += draft_branches(&got, branch) > 0;
 		}
-		ops->close(d);
+		draft_close(ops, d);
 	}
 	assert_true(trees > 3000);
 }
@@ -266,11 +266,11 @@ static void test_pool(void **state)
 		assert_int_equal(got.n, 8);
 		assert_memory_equal(got.id, other + at + 3, 8 * sizeof *other);
 	}
-	ops->close(d);
+	draft_close(ops, d);
 	ops = open_ok("ngram:8,3,4", &d);
 	assert_int_equal(ops->propose(d, job, 2, NULL), 0);
 	assert_int_equal(got.n, 0);
-	ops->close(d);
+	draft_close(ops, d);
 }
 
 /* Far more text than it holds, of requests that take turns and go back: what it finds is what was
@@ -351,7 +351,7 @@ static int32_t step(struct target *t, const struct draft_ops *ops, struct drafte
 	struct err e = { 0 };
 
 	assert_int_equal(ops->propose(d, &job, 1, &e), 0);
-	assert_true(tree->n <= ops->width(d));
+	assert_true(tree->n <= draft_width(ops, d));
 	draft_prune(tree, DRAFT_NODES, DRAFT_MAX, DRAFT_LEAVES);
 	top[0] = says(t, t->ids[pos], pos + 1);
 	for (int32_t i = 0; i < tree->n; i++)
@@ -408,7 +408,7 @@ static void test_jacobi(void **state)
 	assert_null(ops->window(d, 4));
 	for (int64_t request = 10; request < 20; request++) /* more than it has room for */
 		step(&t, ops, d, request, &tree);
-	ops->close(d);
+	draft_close(ops, d);
 }
 
 static bool is_gram_of_target(const int32_t *gram, int32_t n)
@@ -455,7 +455,7 @@ static void test_lookahead(void **state)
 		/* columns that began by chance may stand before the right one */
 		assert_true(wins > steps * 3 / 4);
 		assert_true(entered > 0 && last > 0 && last <= entered);
-		ops->close(d);
+		draft_close(ops, d);
 	}
 }
 

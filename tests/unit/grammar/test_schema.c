@@ -97,7 +97,7 @@ static void test_any(void **state)
 
 	(void)state;
 	CHECK(lines);
-	json_read(&g);
+	json_read(&g, "", 0);
 	assert_int_equal(grammar_compile(&g, &p, &e), 0);
 	assert_int_equal(automaton_open(&a, &p, &e), 0);
 	assert_true(takes(&a, "{}") && takes(&a, "{\"a\": [1, {}]}"));

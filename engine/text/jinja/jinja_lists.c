@@ -1,4 +1,4 @@
-/* Filters that go through lists and dicts. */
+/* Methods of dicts, and the filters that go through lists and dicts. */
 #include "engine/text/jinja/jinja_private.h"
 
 static struct jval list_of(struct jinja *j, struct jlist items, enum jlist_kind kind)
@@ -36,10 +36,58 @@ static struct jval dotted(struct jinja *j, struct jval v, const struct jval *pat
 
 static struct jval folded(struct jinja *j, struct jval v)
 {
-	struct jcall c = { .self = v };
-
-	return v.type == J_STR ? jinja_find(methods_str, "lower", 5)->call(j, &c) : v;
+	return v.type == J_STR ? jt_case(j, v.u.s, 'l') : v;
 }
+
+/* --- dicts --- */
+
+static struct jval dict_get(struct jinja *j, const struct jcall *c)
+{
+	const struct jval *v = jv_get(j, c->self.u.dict, *c->arg[0]);
+
+	return v ? *v : c->arg[1] ? *c->arg[1] : jv_none();
+}
+
+static struct jval dict_keys(struct jinja *j, const struct jcall *c)
+{
+	return list_of(j, jv_items(j, c->self), LIST_VIEW);
+}
+
+static struct jval dict_values(struct jinja *j, const struct jcall *c)
+{
+	struct jval list = jv_list(j, LIST_VIEW);
+
+	for (size_t i = 0; i < c->self.u.dict->n; i++)
+		jv_add(j, list.u.list, c->self.u.dict->at[i].value);
+	return list;
+}
+
+static struct jval pairs_of(struct jinja *j, const struct jdict *d)
+{
+	struct jval list = jv_list(j, LIST_VIEW);
+
+	for (size_t i = 0; i < d->n; i++) {
+		struct jval pair = jv_list(j, LIST_TUPLE);
+
+		jv_add(j, pair.u.list, d->at[i].key);
+		jv_add(j, pair.u.list, d->at[i].value);
+		jv_add(j, list.u.list, pair);
+	}
+	return list;
+}
+
+static struct jval dict_items(struct jinja *j, const struct jcall *c)
+{
+	return pairs_of(j, c->self.u.dict);
+}
+
+const struct jbuiltin methods_dict[] = {
+	{ "get", "key default", 1, dict_get, 0 },
+	{ "keys", "", 0, dict_keys, 0 },
+	{ "values", "", 0, dict_values, 0 },
+	{ "items", "", 0, dict_items, 0 },
+	{ NULL, "", 0, NULL, 0 },
+};
 
 /* --- order --- */
 
@@ -106,21 +154,14 @@ static struct jval filter_sort(struct jinja *j, const struct jcall *c)
 		LIST_PLAIN);
 }
 
-static struct jval pairs_of(struct jinja *j, struct jval v)
-{
-	struct jcall c = { .self = v };
-
-	if (v.type == J_UNDEF)
-		return jv_list(j, LIST_VIEW);
-	if (v.type != J_DICT)
-		jinja_fail(j, "%s has no pairs", jv_type(v));
-	return jinja_find(methods_dict, "items", 5)->call(j, &c);
-}
-
 static struct jval filter_items(struct jinja *j, const struct jcall *c)
 {
-	struct jval v = pairs_of(j, c->self);
+	static const struct jdict none;
+	struct jval v;
 
+	if (c->self.type != J_UNDEF && c->self.type != J_DICT)
+		jinja_fail(j, "%s has no pairs", jv_type(c->self));
+	v = pairs_of(j, c->self.type == J_DICT ? c->self.u.dict : &none);
 	v.u.list->kind = LIST_GENERATOR;
 	return v;
 }
@@ -132,7 +173,7 @@ static struct jval filter_dictsort(struct jinja *j, const struct jcall *c)
 	if (c->self.type != J_DICT)
 		jinja_fail(j, "%s cannot be sorted as a dict", jv_type(c->self));
 	return list_of(j,
-		sorted(j, *pairs_of(j, c->self).u.list, &by, !is_on(c->arg[0]), is_on(c->arg[2])),
+		sorted(j, *pairs_of(j, c->self.u.dict).u.list, &by, !is_on(c->arg[0]), is_on(c->arg[2])),
 		LIST_PLAIN);
 }
 
@@ -162,18 +203,14 @@ static struct jval filter_unique(struct jinja *j, const struct jcall *c)
 
 /* --- one value, or a list of another form --- */
 
-static struct jval filter_first(struct jinja *j, const struct jcall *c)
+/* how: the last, not the first. */
+static struct jval filter_end(struct jinja *j, const struct jcall *c)
 {
 	struct jlist items = jv_items(j, c->self);
 
-	return items.n ? items.at[0] : jv_undef("the first of nothing");
-}
-
-static struct jval filter_last(struct jinja *j, const struct jcall *c)
-{
-	struct jlist items = jv_items(j, c->self);
-
-	return items.n ? items.at[items.n - 1] : jv_undef("the last of nothing");
+	if (!items.n)
+		return jv_undef(c->how ? "the last of nothing" : "the first of nothing");
+	return items.at[c->how ? items.n - 1 : 0];
 }
 
 static struct jval filter_length(struct jinja *j, const struct jcall *c)
@@ -249,9 +286,13 @@ static struct jval filter_map(struct jinja *j, const struct jcall *c)
 	return list_of(j, out, LIST_GENERATOR);
 }
 
-/* The values for which a test is `wanted`; by_attribute: of an attribute, the first argument. */
-static struct jval choose(struct jinja *j, const struct jcall *c, bool wanted, bool by_attribute)
+enum { REJECT = 1, BY_ATTRIBUTE = 2 };
+
+/* The values that pass a test, or those that do not; BY_ATTRIBUTE: a test of an attribute, the
+ * first argument. */
+static struct jval filter_choose(struct jinja *j, const struct jcall *c)
 {
+	const bool wanted = !(c->how & REJECT), by_attribute = c->how & BY_ATTRIBUTE;
 	struct jlist items = items_if_any(j, c->self), out = { 0 };
 	const struct jargs *a = c->all;
 	const struct jbuiltin *f = NULL;
@@ -276,42 +317,22 @@ static struct jval choose(struct jinja *j, const struct jcall *c, bool wanted, b
 	return list_of(j, out, LIST_GENERATOR);
 }
 
-static struct jval filter_select(struct jinja *j, const struct jcall *c)
-{
-	return choose(j, c, true, false);
-}
-
-static struct jval filter_reject(struct jinja *j, const struct jcall *c)
-{
-	return choose(j, c, false, false);
-}
-
-static struct jval filter_selectattr(struct jinja *j, const struct jcall *c)
-{
-	return choose(j, c, true, true);
-}
-
-static struct jval filter_rejectattr(struct jinja *j, const struct jcall *c)
-{
-	return choose(j, c, false, true);
-}
-
 const struct jbuiltin filters_list[] = {
-	{ "count", "", 0, filter_length },
-	{ "dictsort", "case_sensitive by reverse", 0, filter_dictsort },
-	{ "first", "", 0, filter_first },
-	{ "items", "", 0, filter_items },
-	{ "join", "d attribute", 0, filter_join },
-	{ "last", "", 0, filter_last },
-	{ "length", "", 0, filter_length },
-	{ "list", "", 0, filter_list },
-	{ "map", "*", 0, filter_map },
-	{ "min", "case_sensitive attribute", 0, filter_min },
-	{ "reject", "*", 0, filter_reject },
-	{ "rejectattr", "*", 0, filter_rejectattr },
-	{ "select", "*", 0, filter_select },
-	{ "selectattr", "*", 0, filter_selectattr },
-	{ "sort", "reverse case_sensitive attribute", 0, filter_sort },
-	{ "unique", "case_sensitive attribute", 0, filter_unique },
-	{ NULL, "", 0, NULL },
+	{ "count", "", 0, filter_length, 0 },
+	{ "dictsort", "case_sensitive by reverse", 0, filter_dictsort, 0 },
+	{ "first", "", 0, filter_end, false },
+	{ "items", "", 0, filter_items, 0 },
+	{ "join", "d attribute", 0, filter_join, 0 },
+	{ "last", "", 0, filter_end, true },
+	{ "length", "", 0, filter_length, 0 },
+	{ "list", "", 0, filter_list, 0 },
+	{ "map", "*", 0, filter_map, 0 },
+	{ "min", "case_sensitive attribute", 0, filter_min, 0 },
+	{ "reject", "*", 0, filter_choose, REJECT },
+	{ "rejectattr", "*", 0, filter_choose, REJECT | BY_ATTRIBUTE },
+	{ "select", "*", 0, filter_choose, 0 },
+	{ "selectattr", "*", 0, filter_choose, BY_ATTRIBUTE },
+	{ "sort", "reverse case_sensitive attribute", 0, filter_sort, 0 },
+	{ "unique", "case_sensitive attribute", 0, filter_unique, 0 },
+	{ NULL, "", 0, NULL, 0 },
 };

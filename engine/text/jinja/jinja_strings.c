@@ -1,0 +1,369 @@
+/* Methods of strings, and the filters that make or take text or numbers. */
+#include <stdlib.h>
+#include <utf8proc.h>
+
+#include "engine/text/jinja/jinja_private.h"
+
+static struct jval part(struct jstr s, size_t from, size_t to)
+{
+	s.at += from;
+	s.n = to - from;
+	s.grow = NULL;
+	return (struct jval){ .type = J_STR, .u.s = s };
+}
+
+static struct jstr text_arg(struct jinja *j, const struct jcall *c, int i)
+{
+	return jv_text(j, *c->arg[i], "an argument");
+}
+
+static int64_t int_arg(struct jinja *j, const struct jcall *c, int i, int64_t none)
+{
+	return c->arg[i] && c->arg[i]->type != J_NONE ? jv_int(j, *c->arg[i], "an argument") : none;
+}
+
+static bool arg_true(const struct jcall *c, int i)
+{
+	return c->arg[i] && jv_true(*c->arg[i]);
+}
+
+/* --- letters --- */
+
+static bool cased(int32_t c)
+{
+	return c >= 0 && (utf8proc_islower(c) || utf8proc_isupper(c));
+}
+
+/* ß alone becomes two letters; other such letters stay as Unicode's simple mapping has them. */
+static void put_upper(struct jinja *j, int32_t c)
+{
+	if (c == 0xdf)
+		jinja_puts(j, "SS");
+	else
+		jt_put_char(j, utf8proc_toupper(c));
+}
+
+struct jval jt_case(struct jinja *j, struct jstr s, int how)
+{
+	size_t mark = j->n_out;
+	bool inside = false;
+	int32_t c;
+
+	for (size_t i = 0, n; i < s.n; i += n) {
+		n = text_point(s.at + i, s.n - i, &c);
+		jinja_step(j, 1);
+		if (c < 0)
+			jinja_put(j, s.at + i, n);
+		else if (how == 'u' || ((how == 't' || how == 'c') && !inside))
+			put_upper(j, c);
+		else
+			jt_put_char(j, utf8proc_tolower(c));
+		inside = how == 'c' || cased(c);
+	}
+	return jinja_cut(j, mark);
+}
+
+static struct jval str_case(struct jinja *j, const struct jcall *c)
+{
+	return jt_case(j, c->self.u.s, c->how);
+}
+
+/* --- ends --- */
+
+enum { LEFT = 1, RIGHT = 2 };
+
+static struct jval str_strip(struct jinja *j, const struct jcall *c)
+{
+	const struct jval *chars = c->arg[0] && c->arg[0]->type != J_NONE ? c->arg[0] : NULL;
+	struct jval v = { .type = J_STR, .safe = c->self.safe };
+
+	if (chars)
+		text_arg(j, c, 0);
+	v.u.s = jt_strip(c->self.u.s, chars, c->how & LEFT, c->how & RIGHT);
+	return v;
+}
+
+static bool has_end(struct jstr s, struct jstr end, int which)
+{
+	return end.n <= s.n && !memcmp(which == LEFT ? s.at : s.at + s.n - end.n, end.at, end.n);
+}
+
+/* One, or any of a list. */
+static struct jval str_has_end(struct jinja *j, const struct jcall *c)
+{
+	if (c->arg[0]->type != J_LIST)
+		return jv_bool(has_end(c->self.u.s, text_arg(j, c, 0), c->how));
+	for (size_t i = 0; i < c->arg[0]->u.list->n; i++)
+		if (has_end(c->self.u.s, jv_text(j, c->arg[0]->u.list->at[i], "a prefix"), c->how))
+			return jv_bool(true);
+	return jv_bool(false);
+}
+
+/* --- parts --- */
+
+static struct jval str_replace(struct jinja *j, const struct jcall *c)
+{
+	struct jstr s = c->self.u.s, old = text_arg(j, c, 0), by = text_arg(j, c, 1);
+	int64_t most = int_arg(j, c, 2, -1);
+	size_t mark = j->n_out;
+	int32_t code;
+
+	for (; most; most -= most > 0) {
+		const char *at = memmem(s.at, s.n, old.at, old.n);
+		size_t n = at ? (size_t)(at - s.at) : 0, used = n + old.n;
+
+		if (!at)
+			break;
+		jinja_step(j, 1);
+		jinja_put(j, s.at, n);
+		jinja_put(j, by.at, by.n);
+		if (!old.n) { /* between all characters */
+			if (!s.n)
+				return jinja_cut(j, mark);
+			used = text_point(s.at, s.n, &code);
+			jinja_put(j, s.at, used);
+		}
+		s.at += used;
+		s.n -= used;
+	}
+	jinja_put(j, s.at, s.n);
+	return jinja_cut(j, mark);
+}
+
+static void split_at(
+	struct jinja *j, struct jlist *out, struct jstr s, struct jstr by, int64_t most)
+{
+	for (const char *at; most && (at = memmem(s.at, s.n, by.at, by.n)); most--) {
+		jv_add(j, out, part(s, 0, (size_t)(at - s.at)));
+		s.n -= (size_t)(at - s.at) + by.n;
+		s.at = at + by.n;
+	}
+	jv_add(j, out, part(s, 0, s.n));
+}
+
+static void split_space(struct jinja *j, struct jlist *out, struct jstr s, int64_t most)
+{
+	int32_t c;
+
+	for (s = jt_strip(s, NULL, true, false); s.n; most--) {
+		size_t n = 0, used = 0;
+
+		while (most && n < s.n && (used = text_point(s.at + n, s.n - n, &c)) && !jt_space(c))
+			n += used;
+		if (!most)
+			n = s.n;
+		jv_add(j, out, part(s, 0, n));
+		if (!most)
+			return;
+		s = jt_strip(part(s, n, s.n).u.s, NULL, true, false);
+	}
+}
+
+static struct jval str_split(struct jinja *j, const struct jcall *c)
+{
+	struct jval list = jv_list(j, LIST_PLAIN);
+	int64_t most = int_arg(j, c, 1, -1);
+
+	if (!c->arg[0] || c->arg[0]->type == J_NONE) {
+		split_space(j, list.u.list, c->self.u.s, most);
+		return list;
+	}
+	if (!text_arg(j, c, 0).n)
+		jinja_fail(j, "an empty text separates nothing");
+	split_at(j, list.u.list, c->self.u.s, text_arg(j, c, 0), most);
+	return list;
+}
+
+/* Of Python's fields only {}. */
+static struct jval str_format(struct jinja *j, const struct jcall *c)
+{
+	struct jstr s = c->self.u.s;
+	size_t mark = j->n_out, next = 0;
+
+	for (size_t i = 0; i < s.n; i++) {
+		const char *at = s.at + i;
+		bool two = i + 1 < s.n && (*at == '{' || *at == '}');
+
+		if (two && at[0] == '{' && at[1] == '}') {
+			if (next >= c->all->n)
+				jinja_fail(j, "a format has more places than values");
+			jt_put(j, c->all->at[next++]);
+		} else if (!two && *at != '{' && *at != '}') {
+			jinja_put(j, at, 1);
+			continue;
+		} else if (two && at[0] == at[1]) {
+			jinja_put(j, at, 1);
+		} else {
+			jinja_fail(j, "of the fields of format only {} is known");
+		}
+		i++;
+	}
+	return jinja_cut(j, mark);
+}
+
+const struct jbuiltin methods_str[] = {
+	{ "upper", "", 0, str_case, 'u' },
+	{ "lower", "", 0, str_case, 'l' },
+	{ "title", "", 0, str_case, 't' },
+	{ "capitalize", "", 0, str_case, 'c' },
+	{ "strip", "chars", 0, str_strip, LEFT | RIGHT },
+	{ "lstrip", "chars", 0, str_strip, LEFT },
+	{ "rstrip", "chars", 0, str_strip, RIGHT },
+	{ "startswith", "prefix", 1, str_has_end, LEFT },
+	{ "endswith", "suffix", 1, str_has_end, RIGHT },
+	{ "replace", "old new count", 2, str_replace, 0 },
+	{ "split", "sep maxsplit", 0, str_split, 0 },
+	{ "format", "*", 0, str_format, 0 },
+	{ NULL, "", 0, NULL, 0 },
+};
+
+/* --- filters --- */
+
+/* A string's method, of anything as text. */
+static struct jval of_text(struct jinja *j, const struct jcall *c,
+	struct jval (*method)(struct jinja *j, const struct jcall *c))
+{
+	struct jcall with = *c;
+	struct jval v;
+
+	with.self = jt_str(j, c->self);
+	v = method(j, &with);
+	v.safe = c->self.safe;
+	return v;
+}
+
+static struct jval filter_case(struct jinja *j, const struct jcall *c)
+{
+	return of_text(j, c, str_case);
+}
+
+static struct jval filter_trim(struct jinja *j, const struct jcall *c)
+{
+	return of_text(j, c, str_strip);
+}
+
+static struct jval filter_replace(struct jinja *j, const struct jcall *c)
+{
+	struct jval old = jt_str(j, *c->arg[0]), by = jt_str(j, *c->arg[1]);
+	struct jcall with = *c;
+
+	with.arg[0] = &old;
+	with.arg[1] = &by;
+	return of_text(j, &with, str_replace);
+}
+
+/* Words begin after spaces, hyphens and opening brackets: not Python's own title(). */
+static struct jval filter_title(struct jinja *j, const struct jcall *c)
+{
+	struct jstr s = jt_str(j, c->self).u.s;
+	size_t mark = j->n_out;
+	int32_t code;
+
+	for (size_t i = 0, n; i < s.n; i += n) {
+		for (n = 0; i + n < s.n;) {
+			n += text_point(s.at + i + n, s.n - i - n, &code);
+			if (jt_space(code) || (code > 0 && code < 0x80 && strchr("-({[<", code)))
+				break;
+		}
+		jt_put(j, jt_case(j, part(s, i, i + n).u.s, 'c'));
+	}
+	return jinja_cut(j, mark);
+}
+
+/* how: it is safe. */
+static struct jval filter_string(struct jinja *j, const struct jcall *c)
+{
+	struct jval v = jt_str(j, c->self);
+
+	v.safe |= c->how;
+	return v;
+}
+
+static struct jval filter_default(struct jinja *j, const struct jcall *c)
+{
+	bool absent = c->self.type == J_UNDEF || (arg_true(c, 1) && !jv_true(c->self));
+
+	(void)j;
+	return !absent ? c->self : c->arg[0] ? *c->arg[0] : jv_const("");
+}
+
+/* The first line is left as it is unless `first`; lines without text unless `blank`. */
+static struct jval filter_indent(struct jinja *j, const struct jcall *c)
+{
+	struct jstr s = jt_str(j, c->self).u.s;
+	bool first = arg_true(c, 1), blank = arg_true(c, 2);
+	struct jval by = c->arg[0] ? *c->arg[0] : jv_of_int(4);
+	size_t mark = j->n_out;
+
+	if (by.type != J_STR)
+		by = jinja_binary(j, OP_MUL, jv_const(" "), by);
+	for (size_t i = 0, n; i <= s.n; i += n + 1) {
+		const char *end = memchr(s.at + i, '\n', s.n - i);
+
+		n = end ? (size_t)(end - s.at) - i : s.n - i;
+		if (i ? blank || n : first)
+			jinja_put(j, by.u.s.at, by.u.s.n);
+		jinja_put(j, s.at + i, n + (end != NULL));
+	}
+	return jinja_cut(j, mark);
+}
+
+/* The whole of a string as a number, blanks around it aside; none: it is not one. */
+static struct jval read_number(struct jinja *j, struct jstr s, bool real)
+{
+	char text[310], *end;
+	struct jval v;
+	size_t sign;
+
+	s = jt_strip(s, NULL, true, true);
+	if (!s.n || s.n >= sizeof text || memchr(s.at, '\0', s.n))
+		return jv_none();
+	memcpy(text, s.at, s.n);
+	text[s.n] = '\0';
+	if (strpbrk(text, "xXpPnN")) /* strtod takes more than Python */
+		return jv_none();
+	if (real) {
+		double f = strtod(text, &end);
+
+		return *end ? jv_none() : jv_of_float(f);
+	}
+	strtoll(text, &end, 10);
+	if (*end)
+		return jv_none();
+	sign = *text == '-' || *text == '+';
+	v = jinja_number(j, text + sign, s.n - sign);
+	return *text == '-' ? jv_of_int(-v.u.i) : v;
+}
+
+static struct jval filter_int(struct jinja *j, const struct jcall *c)
+{
+	struct jval none = c->arg[0] ? *c->arg[0] : jv_of_int(0), v = c->self;
+
+	if (v.type == J_UNDEF)
+		jinja_fail(j, "'%s' is undefined", v.u.what ? v.u.what : "it");
+	if (v.type == J_STR) {
+		v = read_number(j, c->self.u.s, false);
+		if (v.type == J_NONE)
+			v = read_number(j, c->self.u.s, true);
+	}
+	if (v.type == J_FLOAT && v.u.f > -9e18 && v.u.f < 9e18)
+		return jv_of_int((int64_t)v.u.f);
+	return v.type == J_INT || v.type == J_BOOL ? jv_of_int(jv_int(j, v, "it")) : none;
+}
+
+const struct jbuiltin filters_text[] = {
+	{ "upper", "", 0, filter_case, 'u' },
+	{ "lower", "", 0, filter_case, 'l' },
+	{ "capitalize", "", 0, filter_case, 'c' },
+	{ "title", "", 0, filter_title, 0 },
+	{ "trim", "chars", 0, filter_trim, LEFT | RIGHT },
+	{ "replace", "old new count", 2, filter_replace, 0 },
+	{ "string", "", 0, filter_string, false },
+	{ "safe", "", 0, filter_string, true },
+	{ "default", "default_value boolean", 0, filter_default, 0 },
+	{ "d", "default_value boolean", 0, filter_default, 0 },
+	{ "indent", "width first blank", 0, filter_indent, 0 },
+	{ "int", "default base", 0, filter_int, 0 },
+	{ "tojson", "ensure_ascii indent separators sort_keys", 0, filter_tojson, 0 },
+	{ NULL, "", 0, NULL, 0 },
+};
