@@ -4,10 +4,12 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/out.h"
 
 static atomic_bool interrupted;
 
@@ -54,28 +56,47 @@ void bar_end(struct bar *b)
 	bar_wipe(b);
 }
 
-int change_record(const struct cli *c, struct study **s, struct err *e)
+static int open_study(struct change_run *r, const struct cli *c, struct err *e)
 {
 	const char *name = strrchr(c->operand[0], '/');
 
-	*s = NULL;
 	if (!c->record)
 		return 0;
-	if (study_open(s, c->record, name ? name + 1 : c->operand[0], c->operand[0], e))
+	if (study_open(&r->study, c->record, name ? name + 1 : c->operand[0], c->operand[0], e))
 		return -1;
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "cutaway replay --follow %s shows it, from another terminal\n", c->record);
 	return 0;
 }
 
-void change_told(void *study, struct event *ev)
+static void tell(void *study, struct event *ev)
 {
 	study_tell(study, ev, EV_NULL_I);
 }
 
-int change_recorded(struct study *s, int rc, struct err *e)
+int change_begin(struct change_run *r, const struct cli *c, const char *calibrate,
+	struct change_options *o, struct err *e)
 {
-	return study_close(s, rc ? NULL : e) || rc ? -1 : 0;
+	*r = (struct change_run){ .began_ns = now_ns() };
+	*o = (struct change_options){ .seed = c->answer.params.seed,
+		.threads = c->engine.threads,
+		.progress = bar_progress,
+		.arg = &r->bar };
+	if ((calibrate && in_read(calibrate, &r->text, &o->size, e)) || open_study(r, c, e))
+		return -1;
+	o->text = r->text;
+	o->told = r->study ? tell : NULL;
+	o->told_arg = r->study;
+	bar_begin(&r->bar);
+	return 0;
+}
+
+int change_end(struct change_run *r, int rc, struct err *e)
+{
+	bar_end(&r->bar);
+	free(r->text);
+	r->seconds = (double)(now_ns() - r->began_ns) * 1e-9;
+	return study_close(r->study, rc ? NULL : e) || rc ? -1 : 0;
 }
 
 int format_by_name(const char *name, const char *option, enum k_type *out, struct err *e)

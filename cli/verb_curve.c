@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/listing.h"
 #include "cli/change.h"
@@ -210,16 +209,16 @@ static int curve_verb(const struct cli *c, struct err *e)
 	static struct curve v;
 	struct bar b = { 0 };
 	struct curve_options o = { .model = c->operand[0],
-		.seed = c->answer.params.seed,
-		.threads = c->engine.threads ? c->engine.threads : (int)sysconf(_SC_NPROCESSORS_ONLN),
-		.progress = bar_progress,
-		.arg = &b };
+		.common = { .seed = c->answer.params.seed,
+			.threads = c->engine.threads,
+			.progress = bar_progress,
+			.arg = &b } };
 	char *text = NULL, *calibrate = NULL;
 	int rc = add_formats(&v, e) || add_grids(&v, e) || in_read(c->operand[1], &text, &o.size, e) ||
-			 (opts.calibrate && in_read(opts.calibrate, &calibrate, &o.calibrate_size, e));
+			 (opts.calibrate && in_read(opts.calibrate, &calibrate, &o.common.size, e));
 
 	o.text = text;
-	o.calibrate = calibrate;
+	o.common.text = calibrate;
 	rc = rc || measure_and_list(&v, &o, &b, c, e);
 	free(text);
 	free(calibrate);

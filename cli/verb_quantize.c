@@ -1,16 +1,12 @@
 /* cutaway quantize: a model file whose matrices are rounded to another format. Thread: main's. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "cli/change.h"
 #include "cli/cli.h"
 #include "cli/out.h"
-#include "lab/quant.h"
 
 static struct quantize_opts {
 	const char *format, *otherwise, *keep, *method, *group, *calibrate;
@@ -132,19 +128,19 @@ static int print_json(const struct quant_result *r, double seconds, struct err *
 	struct json j = { 0 };
 
 	json_object(&j, NULL);
-	json_text(&j, "source", r->source);
-	json_bool(&j, "from_quantised", r->from_quantised);
+	json_text(&j, "source", r->common.source);
+	json_bool(&j, "from_quantised", r->common.from_quantised);
 	json_int(&j, "weights", r->n_weights);
 	json_int(&j, "tensors", r->n_tensors);
 	json_int(&j, "kept", r->n_kept);
-	json_int(&j, "calibration_tokens", r->n_calibration);
+	json_int(&j, "calibration_tokens", r->common.n_calibration);
 	json_int(&j, "outliers", r->n_outliers);
 	json_int(&j, "otherwise", r->n_otherwise);
-	json_int(&j, "resumed", r->n_resumed);
+	json_int(&j, "resumed", r->common.n_resumed);
 	json_real(&j, "bits_a_weight", r->bits, 6);
 	json_real(&j, "relative_error", r->error, 6);
-	json_int(&j, "source_bytes", r->source_bytes);
-	json_int(&j, "bytes", r->bytes);
+	json_int(&j, "source_bytes", r->common.source_bytes);
+	json_int(&j, "bytes", r->common.bytes);
 	json_real(&j, "seconds", seconds, 4);
 	return json_print(&j, e);
 }
@@ -153,69 +149,46 @@ static void print_result(const struct quant_result *r, double seconds)
 {
 	printf("%d matrices of %.1f M weights, %.4g bits each; relative error %.4g%s\n", r->n_tensors,
 		(double)r->n_weights / 1e6, r->bits, r->error,
-		r->n_resumed ? ", of what this run rounded" : "");
+		r->common.n_resumed ? ", of what this run rounded" : "");
 	if (r->n_otherwise)
 		printf("%d of them in %s, since their rows are no whole blocks\n", r->n_otherwise,
 			opts.otherwise);
-	if (r->n_calibration)
-		printf("by %d tokens of %s text\n", r->n_calibration,
+	if (r->common.n_calibration)
+		printf("by %d tokens of %s text\n", r->common.n_calibration,
 			opts.calibrate ? "the calibration" : "the model's own");
 	if (r->n_outliers)
 		printf("%lld weights, of columns set apart, stayed in f16\n", (long long)r->n_outliers);
 	if (r->n_kept)
 		printf("%d stayed as they were\n", r->n_kept);
-	if (r->n_resumed)
-		printf("%d were there from an earlier run\n", r->n_resumed);
-	if (r->from_quantised)
-		printf("from an already quantised source (%s): its error comes on top\n", r->source);
-	printf("%.1f MB, from %.1f MB, in %.1f s\n", (double)r->bytes / 1e6,
-		(double)r->source_bytes / 1e6, seconds);
-}
-
-static int run(const struct cli *c, struct quant_options *o, struct bar *b, struct quant_result *r,
-	struct err *e)
-{
-	struct k_ctx *kernels = NULL;
-	struct study *study = NULL;
-	char *text = NULL;
-	int rc = -1;
-
-	if (opts.calibrate && in_read(opts.calibrate, &text, &o->size, e))
-		return -1;
-	o->text = text;
-	if (!change_record(c, &study, e) && !k_open(&kernels, "cpu", NULL, o->threads, e)) {
-		o->told = study ? change_told : NULL;
-		o->told_arg = study;
-		bar_begin(b);
-		rc = quantize_file(c->operand[0], c->operand[1], o, kernels, bar_progress, b, r, e);
-		bar_end(b);
-	}
-	k_close(kernels);
-	free(text);
-	return change_recorded(study, rc, e);
+	if (r->common.n_resumed)
+		printf("%d were there from an earlier run\n", r->common.n_resumed);
+	if (r->common.from_quantised)
+		printf("from an already quantised source (%s): its error comes on top\n", r->common.source);
+	printf("%.1f MB, from %.1f MB, in %.1f s\n", (double)r->common.bytes / 1e6,
+		(double)r->common.source_bytes / 1e6, seconds);
 }
 
 static int quantize_verb(const struct cli *c, struct err *e)
 {
-	struct bar b = { 0 };
-	const int64_t began = now_ns();
 	struct quant_options o = { .otherwise = K_N_TYPES,
 		.keep = opts.keep,
 		.alpha = (double)opts.alpha,
 		.damping = (double)opts.damping,
 		.apart = (double)opts.apart,
-		.act_order = opts.act_order,
-		.seed = c->answer.params.seed,
-		.threads = c->engine.threads ? c->engine.threads : (int)sysconf(_SC_NPROCESSORS_ONLN) };
+		.act_order = opts.act_order };
+	struct change_run run;
 	struct quant_result r;
-	double seconds;
+	int rc;
 
-	if (read_form(c, &o, e) || run(c, &o, &b, &r, e))
+	if (read_form(c, &o, e))
 		return -1;
-	seconds = (double)(now_ns() - began) * 1e-9;
+	rc = change_begin(&run, c, opts.calibrate, &o.common, e) ||
+		 quantize_file(c->operand[0], c->operand[1], &o, &r, e);
+	if (change_end(&run, rc, e))
+		return -1;
 	if (c->json)
-		return print_json(&r, seconds, e);
-	print_result(&r, seconds);
+		return print_json(&r, run.seconds, e);
+	print_result(&r, run.seconds);
 	return out_flush(e);
 }
 

@@ -12,10 +12,10 @@ struct layer_sums {
 	int64_t columns; /* of these, in all matrices */
 };
 
-/* Rounds the layer: p[i].w has the source's weights, and then the result's. alpha
+/* Rounds the layer: each part's `w` has the source's weights, and then the result's. alpha
  * [CALIBRATION_INPUTS]: the exponent of each input's factors is put there; of one that has none it
  * stays. */
-int layer_job_run(struct calibration *c, const struct quant_options *o, int32_t layer,
-	struct layer_part *p, int32_t n, struct layer_sums *sums, float *alpha, struct err *e);
+int layer_job_run(const struct quant_options *o, struct layer_parts *p, struct layer_sums *sums,
+	float *alpha, struct err *e);
 
 #endif

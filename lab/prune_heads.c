@@ -54,10 +54,10 @@ static int plan_kv_heads(struct prune *p, struct err *e)
 }
 
 /* Of n groups of `width` columns of attn_output each. */
-static int measure(struct prune *p, struct layer_part *parts, int32_t n_parts,
-	const struct quant_input *in, int32_t n, int32_t width, float *score, struct err *e)
+static int measure(struct prune *p, const struct layer_parts *parts, const struct quant_input *in,
+	int32_t n, int32_t width, float *score, struct err *e)
 {
-	const struct layer_part *out = layer_part_find(parts, n_parts, "attn_output.weight");
+	const struct layer_part *out = layer_part_find(parts, "attn_output.weight");
 	const float *h = in[INPUT_OUT].hessian;
 
 	if (!out || in[INPUT_OUT].n != n * width || out->cols != n * width)
@@ -73,14 +73,14 @@ static int measure(struct prune *p, struct layer_part *parts, int32_t n_parts,
 	return 0;
 }
 
-static int mark_heads(struct prune *p, struct layer_part *parts, int32_t n,
+static int mark_heads(struct prune *p, const struct layer_parts *parts,
 	const struct quant_input *in, struct prune_gone *gone, struct err *e)
 {
 	const struct model_config *m = prune_config(p);
 	const int32_t of_group = m->n_heads / m->n_kv_heads, k = p->heads / m->n_kv_heads;
 	float score[MOST], scratch[MOST];
 
-	if (measure(p, parts, n, in, m->n_heads, m->head_dim, score, e))
+	if (measure(p, parts, in, m->n_heads, m->head_dim, score, e))
 		return -1;
 	for (int32_t at = 0; at < m->n_heads; at += of_group) {
 		prune_least(score + at, of_group, k, gone->head + at, scratch);
@@ -92,14 +92,14 @@ static int mark_heads(struct prune *p, struct layer_part *parts, int32_t n,
 	return 0;
 }
 
-static int mark_kv_heads(struct prune *p, struct layer_part *parts, int32_t n,
+static int mark_kv_heads(struct prune *p, const struct layer_parts *parts,
 	const struct quant_input *in, struct prune_gone *gone, struct err *e)
 {
 	const struct model_config *m = prune_config(p);
 	const int32_t of_group = m->n_heads / m->n_kv_heads;
 	float score[MOST], scratch[MOST];
 
-	if (measure(p, parts, n, in, m->n_kv_heads, of_group * m->head_dim, score, e))
+	if (measure(p, parts, in, m->n_kv_heads, of_group * m->head_dim, score, e))
 		return -1;
 	prune_least(score, m->n_kv_heads, p->kv_heads, gone->kv_head, scratch);
 	for (int32_t i = 0; i < m->n_heads; i++)

@@ -33,7 +33,7 @@ struct prune_does {
 	int (*zeros)(
 		struct prune *p, struct layer_part *part, const struct quant_input *in, struct err *e);
 	/* PRUNE_PARTS: marks as many as the plan says */
-	int (*parts)(struct prune *p, struct layer_part *part, int32_t n, const struct quant_input *in,
+	int (*parts)(struct prune *p, const struct layer_parts *parts, const struct quant_input *in,
 		struct prune_gone *gone, struct err *e);
 };
 extern const struct prune_method prune_magnitude, prune_wanda, prune_layers, prune_heads,

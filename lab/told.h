@@ -17,10 +17,11 @@ struct told {
 	int64_t began_ns;
 };
 
-/* The layer of these parts as it was: p->w has its weights. The text stays before the layer. */
-int told_begin(struct told *t, int32_t layer, const struct layer_part *p, int32_t n, struct err *e);
+/* The layer as it was: its parts' `w` has its weights; p NULL: they are not read. The text stays
+ * before the layer. */
+int told_begin(struct told *t, int32_t layer, const struct layer_parts *p, struct err *e);
 /* The same with each weight rounded to the nearest; p is unchanged. */
-int told_nearest(struct told *t, const struct layer_part *p, int32_t n, struct err *e);
+int told_nearest(struct told *t, const struct layer_parts *p, struct err *e);
 /* The layer is written, and the text has gone through it. error, size: sums of squares of what
  * changed in its weights, and of them. Tells. */
 void told_end(struct told *t, const char *method, double error, double size);
