@@ -1,28 +1,19 @@
 /* See change.h. */
 #include "cli/change.h"
 
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/interrupt.h"
 #include "cli/out.h"
-
-static atomic_bool interrupted;
-
-static void on_sigint(int signal)
-{
-	(void)signal;
-	atomic_store(&interrupted, true);
-}
 
 void bar_begin(struct bar *b)
 {
 	b->began_ns = now_ns();
-	signal(SIGINT, on_sigint);
+	interrupt_catch(SIGINT, SA_RESTART);
 }
 
 bool bar_progress(void *bar, const char *what, int64_t done, int64_t all)
@@ -33,27 +24,18 @@ bool bar_progress(void *bar, const char *what, int64_t done, int64_t all)
 	const double part = all > 0 && done < all ? (double)done / (double)all : 1;
 	const int n = (int)(40 * part);
 
-	if (!b->quiet && isatty(STDERR_FILENO) && now - b->began_ns > 1000000000 &&
-		now - b->reported_ns > 200000000) {
-		fprintf(stderr, "\r\033[K[%.*s%*s] %3.0f %% %s%s%s", n, full, 40 - n, "", 100 * part,
-			b->title, b->title[0] ? ": " : "", what);
+	if (!b->quiet && now - b->began_ns > 1000000000 && now - b->reported_ns > 200000000) {
+		out_progress("[%.*s%*s] %3.0f %% %s%s%s", n, full, 40 - n, "", 100 * part, b->title,
+			b->title[0] ? ": " : "", what);
 		b->reported_ns = now;
-		b->reported = true;
 	}
 	return !atomic_load(&interrupted);
 }
 
-void bar_wipe(struct bar *b)
-{
-	if (b->reported)
-		fputs("\r\033[K", stderr);
-	b->reported = false;
-}
-
-void bar_end(struct bar *b)
+void bar_end(void)
 {
 	signal(SIGINT, SIG_DFL);
-	bar_wipe(b);
+	out_progress_end();
 }
 
 static int open_study(struct change_run *r, const struct cli *c, struct err *e)
@@ -93,7 +75,7 @@ int change_begin(struct change_run *r, const struct cli *c, const char *calibrat
 
 int change_end(struct change_run *r, int rc, struct err *e)
 {
-	bar_end(&r->bar);
+	bar_end();
 	free(r->text);
 	r->seconds = (double)(now_ns() - r->began_ns) * 1e-9;
 	return study_close(r->study, rc ? NULL : e) || rc ? -1 : 0;

@@ -13,7 +13,6 @@
 struct bar {
 	char title[64]; /* in front of what is being done; "": nothing */
 	int64_t began_ns, reported_ns;
-	bool reported;
 	bool quiet; /* only Ctrl-C is asked for */
 };
 
@@ -21,9 +20,8 @@ struct bar {
 void bar_begin(struct bar *b);
 /* A quant_progress: drawn on a terminal, after the first second. */
 bool bar_progress(void *bar, const char *what, int64_t done, int64_t all);
-/* Wipes what is drawn. */
-void bar_wipe(struct bar *b);
-void bar_end(struct bar *b);
+/* Wipes what is drawn, as out_progress_end() does between pieces of work. */
+void bar_end(void);
 
 /* What a changed model is made by: the text of --calibrate, the recording of --record. */
 struct change_run {

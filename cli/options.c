@@ -24,8 +24,8 @@ static const struct setting shared[] = {
 		SETTING_WORDS("auto", "dark", "light", "mono"),
 		.doc = "colours; auto asks the terminal and honours NO_COLOR"),
 	OWN(TEXT, cli, preset, .name = "preset", .group = "Answer", .arg = "NAME",
-		.doc =
-			"the settings that the chat kept under this name (/preset save NAME), but those given"),
+		.doc = "the settings that the chat kept under this name (/preset save NAME), but those "
+			   "given"),
 	OWN(FLAG, cli, projector, .name = "projector", .group = "Screen",
 		.doc = "for a class room: one view at a time (F7, F8), without dim colours"),
 	OWN(FLAG, cli, raw, .name = "raw", .group = "Output",

@@ -128,6 +128,28 @@ void out_complain(const char *fmt, ...)
 	free(clean);
 }
 
+static bool progress_stands;
+
+void out_progress(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!isatty(STDERR_FILENO))
+		return;
+	fputs("\r\033[K", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	progress_stands = true;
+}
+
+void out_progress_end(void)
+{
+	if (progress_stands)
+		fputs("\r\033[K", stderr);
+	progress_stands = false;
+}
+
 int in_read(const char *path, char **data, size_t *size, struct err *e)
 {
 	const char *name = path ? path : "standard input";

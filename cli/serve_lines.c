@@ -5,8 +5,6 @@
  * at once would share the processor's cores, and the former sessions are closed. */
 #include "cli/serve_lines.h"
 
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +15,7 @@
 #include "base/clock.h"
 #include "base/paths.h"
 #include "base/systemd.h"
-#include "cli/model.h"
+#include "cli/interrupt.h"
 #include "cli/open.h"
 #include "cli/out.h"
 #include "cli/prompt.h"
@@ -27,9 +25,8 @@ enum { TICK_MS = 50, PATH_MOST = 4096 };
 
 static const int64_t SECOND = 1000000000;
 
-static atomic_bool interrupted; /* checked while a model is opened, too */
-static atomic_bool stopped;     /* the last engine cannot go on */
-static atomic_bool renewing;    /* SIGHUP came */
+static atomic_bool stopped;  /* the last engine cannot go on */
+static atomic_bool renewing; /* SIGHUP came */
 
 const char serve_open_words[] =
 	"whoever reaches this machine may use the server: it listens beyond 127.0.0.1 and asks for no "
@@ -53,9 +50,10 @@ struct lines {
 	struct err why; /* the last engine cannot go on */
 };
 
-static void on_signal(int sig)
+static void on_hangup(int sig)
 {
-	atomic_store(sig == SIGHUP ? &renewing : &interrupted, true);
+	(void)sig;
+	atomic_store(&renewing, true);
 }
 
 void serve_note(void *arg, const char *line)
@@ -372,13 +370,10 @@ static int run(struct lines *l, struct err *e)
 /* A terminal that goes away ends the server. */
 static void take_signals(void)
 {
-	const struct sigaction act = { .sa_handler = on_signal };
-
-	sigaction(SIGINT, &act, NULL);
-	sigaction(SIGTERM, &act, NULL);
+	interrupt_catch(SIGINT, 0);
+	interrupt_catch(SIGTERM, 0);
 	if (!isatty(STDIN_FILENO))
-		sigaction(SIGHUP, &act, NULL);
-	signal(SIGPIPE, SIG_IGN);
+		sigaction(SIGHUP, &(struct sigaction){ .sa_handler = on_hangup }, NULL);
 }
 
 int serve_lines(const struct cli *c, struct serve *s, const struct serve_lines *o, struct err *e)

@@ -3,11 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/open.h"
 #include "cli/out.h"
 #include "sessions/bench/bench.h"
 
@@ -27,7 +26,7 @@ static const struct setting bench_own[] = {
 static void bench_progress(void *arg, const char *what)
 {
 	(void)arg;
-	fprintf(stderr, "\r\033[Kbench: %s …", what);
+	out_progress("bench: %s …", what);
 }
 
 /* Includes model and machine: without them a figure means nothing. */
@@ -107,10 +106,8 @@ static bool take_turn(void *arg, double value)
 static int measure(const struct cli *c, const struct engine_options *o, struct err *e)
 {
 	struct bench_report r;
-	bool progress = isatty(STDERR_FILENO);
-	int status = bench_run(o, opts.only, progress ? bench_progress : NULL, NULL, &r, e);
-	if (progress)
-		fprintf(stderr, "\r\033[K");
+	int status = bench_run(o, opts.only, bench_progress, NULL, &r, e);
+	out_progress_end();
 	if (status)
 		return -1;
 	if (c->json)

@@ -2,14 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/open.h"
 #include "cli/out.h"
 #include "kernels/kernels.h"
 #include "sessions/certify/certify.h"
@@ -30,11 +29,6 @@ static const struct setting certify_own[] = {
 
 enum { SECONDS = 170, SECONDS_QUICK = 18, LEFT_SHOWN = 120 };
 
-struct report {
-	bool progress;
-	struct json *json; /* in the array of cases; NULL: text */
-};
-
 static const char *verdict(const struct certify_case *c)
 {
 	return !c->equal ? "DIFFER" : *c->idle ? "idle" : "equal";
@@ -52,20 +46,18 @@ static void add_case(struct json *j, const struct certify_case *c)
 	json_end(j);
 }
 
-static void certify_progress(void *arg, const struct certify_case *c)
+/* json: in the array of cases; NULL: text. */
+static void certify_progress(void *json, const struct certify_case *c)
 {
-	struct report *r = arg;
-	if (r->progress)
-		fprintf(stderr, "\r\033[K");
-	if (r->json)
-		add_case(r->json, c);
+	out_progress_end();
+	if (json)
+		add_case(json, c);
 	else
 		printf("%-6s %-13s %-10s %4d tokens%s%s%s%s\n", verdict(c), c->axis, c->what, c->tokens,
 			*c->seen ? "  " : "", c->seen, *c->idle ? "; idle: " : "", c->idle);
 	fflush(stdout);
-	if (r->progress)
-		fprintf(stderr, "certify: %d cases, %d of %d pairs, %.0f s; about %.0f s more …", c->n_done,
-			c->pairs_met, c->pairs_possible, c->seconds, c->left);
+	out_progress("certify: %d cases, %d of %d pairs, %.0f s; about %.0f s more …", c->n_done,
+		c->pairs_met, c->pairs_possible, c->seconds, c->left);
 }
 
 static void print_coverage(const struct certify_summary *s)
@@ -289,33 +281,26 @@ static int print_all_json(struct all *all, struct err *e)
 	return json_print(&all->json, e);
 }
 
-static struct certify_options options_of(const struct cli *c, const char *path, double seconds)
-{
-	return (struct certify_options){ .model = path,
-		.lossy = lossy_of_options(&c->engine),
-		.quick = opts.quick,
-		.seed = c->answer.params.seed,
-		.seconds = seconds };
-}
-
 static int certify_model(
 	const struct cli *c, const char *path, double seconds, struct all *all, struct err *e)
 {
 	static struct certify_summary sum;
-	struct report r = { .progress = isatty(STDERR_FILENO) };
+	struct json *j = c->json ? &all->json : NULL;
 	struct err differs = { 0 };
 	char sha[SHA256_HEX], after[SHA256_HEX];
 	if (file_sha256_cached(path, sha, e))
 		return -1;
-	if (c->json) {
-		r.json = &all->json;
-		json_object(r.json, NULL);
-		json_array(r.json, "cases");
+	if (j) {
+		json_object(j, NULL);
+		json_array(j, "cases");
 	}
-	const struct certify_options o = options_of(c, path, seconds);
-	int status = certify_run(&o, certify_progress, &r, &sum, &differs);
-	if (r.progress)
-		fprintf(stderr, "\r\033[K");
+	const struct certify_options o = { .model = path,
+		.lossy = lossy_of_options(&c->engine),
+		.quick = opts.quick,
+		.seed = c->answer.params.seed,
+		.seconds = seconds };
+	int status = certify_run(&o, certify_progress, j, &sum, &differs);
+	out_progress_end();
 	if (status && differs.code != ERR_DIFFERS)
 		return err_set(e, differs.code, "%s", differs.text);
 	if (file_sha256_cached(path, after, e) || strcmp(sha, after))
@@ -325,14 +310,14 @@ static int certify_model(
 	all->n_differ += status != 0;
 	if (status && !e->code)
 		*e = differs;
-	if (!c->json) {
+	if (!j) {
 		print_text(&sum, sha, c, &differs);
 		return 0;
 	}
-	json_end(r.json); /* the cases */
-	add_certificate(r.json, &sum, sha, c, &differs);
+	json_end(j); /* the cases */
+	add_certificate(j, &sum, sha, c, &differs);
 	if (c->n_operands > 1)
-		json_end(r.json);
+		json_end(j);
 	return 0;
 }
 
@@ -377,15 +362,15 @@ static int certify_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_certify = {
 	VERB(certify, "[MODEL …]", "the proof that all paths give the same bits"),
-	.doc =
-		"Computes the same tokens along each axis that must not matter (kernels and instruction "
-		"sets, threads, page size, order of pages, prefill chunks, size of the batch, row in it, "
-		"prefix cache, preemption, policy, pages out of sight, drafts, drafters, watching and "
-		"recording), then in mixed cases until every pair of values has met or time is up, and "
-		"compares every id and every hash of logits. What had no occasion to matter is said to be "
-		"idle and does not count. With a lossy setting (--visible, --weights …) all of it is "
-		"proven under that setting. Several models, one of each weight format that matters to you, "
-		"share the time. Exit status 0 only if all are equal.",
+	.doc = "Computes the same tokens along each axis that must not matter (kernels and "
+		   "instruction sets, threads, page size, order of pages, prefill chunks, size of the "
+		   "batch, row in it, prefix cache, preemption, policy, pages out of sight, drafts, "
+		   "drafters, watching and recording), then in mixed cases until every pair of values "
+		   "has met or time is up, and compares every id and every hash of logits. What had no "
+		   "occasion to matter is said to be idle and does not count. With a lossy setting "
+		   "(--visible, --weights …) all of it is proven under that setting. Several models, one "
+		   "of each weight format that matters to you, share the time. Exit status 0 only if all "
+		   "are equal.",
 	.example = "cutaway certify --quick",
 	.takes = "model|seed|visible|skip-below|weights|activations|json",
 	.max_operands = CLI_MAX_OPERANDS,

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/recordings.h"
+#include "cli/chat_open.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/open.h"
@@ -12,7 +13,6 @@
 #include "cli/prompt.h"
 #include "sessions/compare/compare_run.h"
 #include "tui/app/load.h"
-#include "tui/app/tui.h"
 #include "tui/inspect/screen_loop.h"
 
 enum { REPEAT = 6, TOKENS = 64, EVERY = 3 };
@@ -148,23 +148,17 @@ static int encode_prompts(struct job *j, int i, struct err *e)
 
 /* ---- running ---- */
 
+/* Where nobody can see a line change, one for each pair. */
 static void on_turn(void *arg, int prompt, int run, int side)
 {
 	const struct job *j = arg;
-	const bool terminal = isatty(STDERR_FILENO);
+	char what[40] = "to warm up";
 
-	/* a line for each pair where nobody can see one change */
-	if (!terminal && (run < 0 || side == (run & 1)))
-		return;
-	fprintf(stderr, "%scompare: prompt %d of %d, ", terminal ? "\r\033[K" : "", prompt + 1,
-		j->n_prompts);
-	if (run < 0)
-		fprintf(stderr, "to warm up, %c", 'A' + side);
-	else if (terminal)
-		fprintf(stderr, "run %d of %d, %c", run + 1, opts.repeat, 'A' + side);
-	else
-		fprintf(stderr, "run %d of %d", run + 1, opts.repeat);
-	fputs(terminal ? " …" : "\n", stderr);
+	if (run >= 0)
+		snprintf(what, sizeof what, "run %d of %d", run + 1, opts.repeat);
+	out_progress("compare: prompt %d of %d, %s, %c …", prompt + 1, j->n_prompts, what, 'A' + side);
+	if (!isatty(STDERR_FILENO) && run >= 0 && side != (run & 1))
+		fprintf(stderr, "compare: prompt %d of %d, %s\n", prompt + 1, j->n_prompts, what);
 }
 
 static void work(void *arg, struct err *e)
@@ -176,10 +170,7 @@ static void work(void *arg, struct err *e)
 
 static int run_on_screen(struct job *j, const struct cli *c, struct err *e)
 {
-	const struct tui_options o = { .ascii = c->ascii,
-		.no_color = !strcmp(c->theme, "mono"),
-		.light = !strcmp(c->theme, "light"),
-		.dark = !strcmp(c->theme, "dark") };
+	const struct tui_options o = chat_screen(c);
 	const struct tui_compare t = { .compare = &j->compare,
 		.lock = &j->lock,
 		.n_prompts = j->n_prompts,
@@ -209,8 +200,7 @@ static int run(struct job *j, const struct cli *c, struct err *e)
 	if (on_screen(c))
 		return run_on_screen(j, c, e);
 	work(j, e);
-	if (isatty(STDERR_FILENO))
-		fputs("\r\033[K", stderr);
+	out_progress_end();
 	return e->code ? -1 : 0;
 }
 
@@ -257,7 +247,7 @@ static int compare_settings(const struct cli *c, struct err *e)
 	struct err none = { 0 };
 	int rc;
 
-	interrupt_catch(true);
+	interrupt_catch(SIGINT, (int)SA_RESETHAND | SA_RESTART);
 	if (on_screen(c))
 		screen_block_signals();
 	rc = read_side(&j, c, 0, e) || read_side(&j, c, 1, e) || take_prompts(&j, c, e) ||
@@ -322,22 +312,21 @@ static int compare_verb(const struct cli *c, struct err *e)
 const struct verb verb_compare = {
 	VERB(
 		compare, "A B [PROMPT…]", "two configurations side by side, by turns: speed, bytes, texts"),
-	.doc =
-		"Answers the same prompts (without any: some of those shipped) under the settings A and "
-		"under the settings B, by turns, and prints what each took: tokens a second and the time "
-		"to the first token with the range of their medians, for the ratio of the pairs too, time "
-		"between tokens, steps, rows, KV pages, bytes, the perplexity of A's texts under both, and "
-		"the first token that differs. Settings are written as options, with or without dashes, in "
-		"one word of the shell ('--spec ngram:4 --temp 0' or 'spec=ngram:4 temp=0'; '': as it is); "
-		"options outside of them hold for both sides. Before each answer the prefix cache is "
-		"emptied and the drafter opened anew, so that no answer is faster for an earlier one. Each "
-		"side is recorded (with --record c.db into c-a.db and c-b.db), and two recordings, or one "
-		"with a comparison of the chat, give the same table again. On a terminal both answers are "
-		"shown while they run; q leaves.",
+	.doc = "Answers the same prompts (without any: some of those shipped) under the settings A "
+		   "and under the settings B, by turns, and prints what each took: tokens a second and "
+		   "the time to the first token with the range of their medians, for the ratio of the "
+		   "pairs too, time between tokens, steps, rows, KV pages, bytes, the perplexity of A's "
+		   "texts under both, and the first token that differs. Settings are written as options, "
+		   "with or without dashes, in one word of the shell ('--spec ngram:4 --temp 0' or "
+		   "'spec=ngram:4 temp=0'; '': as it is); options outside of them hold for both sides. "
+		   "Before each answer the prefix cache is emptied and the drafter opened anew, so that "
+		   "no answer is faster for an earlier one. Each side is recorded (with --record c.db "
+		   "into c-a.db and c-b.db), and two recordings, or one with a comparison of the chat, "
+		   "give the same table again. On a terminal both answers are shown while they run; q "
+		   "leaves.",
 	.example = "cutaway compare 'spec=off' 'spec=ngram:4' --greedy",
 	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Screen|"
-		"Output",
+		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Screen|Output",
 	.min_operands = 1,
 	.max_operands = CLI_MAX_OPERANDS,
 	.settings = true,

@@ -24,8 +24,8 @@ static const struct setting pin_own[] = {
 	OWN(TEXT, pin_opts, ttl, .name = "ttl", .group = "Pin", .arg = "TIME",
 		.doc = "how long its pages are kept, from 1s to 24h: 90s, 5m, 1h"),
 	OWN(CHOICE, pin_opts, role, .name = "role", .group = "Pin", .words = roles,
-		.doc =
-			"FILE is the beginning of the first turn, the system text, or a text without a chat"),
+		.doc = "FILE is the beginning of the first turn, the system text, or a text without a "
+			   "chat"),
 	OWN(FLAG, pin_opts, list, .name = "list", .group = "Pin", .doc = "lists what is pinned"),
 	OWN(INT, pin_opts, remove, .name = "remove", .group = "Pin", .arg = "N", .low = 1,
 		.high = INT32_MAX, .doc = "ends pin N"),
@@ -101,13 +101,13 @@ const struct verb verb_pin = {
 	VERB(pin, "[FILE]", "keep a text's pages in a server's prefix cache for a while"),
 	.max_operands = 1,
 	.completes = "FILE",
-	.doc =
-		"Declares FILE stable at a running `cutaway serve`: its pages are computed, if the prefix "
-		"cache lacks them, and kept until --ttl is over, whatever else needs room. Prompts that "
-		"begin with it then begin at its end. It is the beginning of the first turn of a chat, "
-		"after the server's own system text; with --role system that text, with --role text the "
-		"beginning of a plain prompt. Whole pages count; what it costs in pages is printed. At "
-		"most the share --pin-limit of the server's pages can be pinned.",
+	.doc = "Declares FILE stable at a running `cutaway serve`: its pages are computed, if the "
+		   "prefix cache lacks them, and kept until --ttl is over, whatever else needs room. "
+		   "Prompts that begin with it then begin at its end. It is the beginning of the first "
+		   "turn of a chat, after the server's own system text; with --role system that text, "
+		   "with --role text the beginning of a plain prompt. Whole pages count; what it costs "
+		   "in pages is printed. At most the share --pin-limit of the server's pages can be "
+		   "pinned.",
 	.example = "cutaway pin report.txt --ttl 1h",
 	.takes = "json",
 	VERB_OWN(pin),

@@ -18,10 +18,9 @@ static struct prune_opts {
 
 static const struct setting prune_own[] = {
 	OWN(TEXT, prune_opts, method, .name = "method", .group = "Prune", .arg = "METHOD",
-		.doc =
-			"zeros: wanda (of each row, those with the smallest |w| times norm of the input), "
-			"magnitude (of each matrix, the smallest, without a text); or what is removed: layers, "
-			"heads, kv-heads, channels, those that do least"),
+		.doc = "zeros: wanda (of each row, those with the smallest |w| times norm of the input), "
+			   "magnitude (of each matrix, the smallest, without a text); or what is removed: "
+			   "layers, heads, kv-heads, channels, those that do least"),
 	OWN(FLOAT, prune_opts, sparsity, .name = "sparsity", .group = "Prune", .arg = "S", .high = 1,
 		.doc = "of zeros: their share"),
 	OWN(TEXT, prune_opts, pattern, .name = "pattern", .group = "Prune", .arg = "N:M",
@@ -193,12 +192,12 @@ static int prune_verb(const struct cli *c, struct err *e)
 const struct verb verb_prune = {
 	VERB(
 		prune, "IN OUT", "a model file with zeros for weights, or without layers, heads, channels"),
-	.doc =
-		"Writes the GGUF file OUT, which is IN with zeros in place of the weights of its layers "
-		"that matter least, or without its least important layers, attention heads or inner "
-		"channels of the feed-forward: then OUT is smaller and its steps are shorter. Any program "
-		"that reads IN reads OUT, whose name says what was pruned. OUT gets its name when it is "
-		"whole; until then it is OUT.partial, from which the same command goes on.",
+	.doc = "Writes the GGUF file OUT, which is IN with zeros in place of the weights of its "
+		   "layers that matter least, or without its least important layers, attention heads or "
+		   "inner channels of the feed-forward: then OUT is smaller and its steps are shorter. "
+		   "Any program that reads IN reads OUT, whose name says what was pruned. OUT gets its "
+		   "name when it is whole; until then it is OUT.partial, from which the same command "
+		   "goes on.",
 	.example = "cutaway prune --method layers --remove 3 model.gguf model-27-layers.gguf",
 	.takes = "threads|seed|record|json",
 	.min_operands = 2,

@@ -25,14 +25,12 @@ static const char methods_doc[] =
 
 static const struct setting quantize_own[] = {
 	OWN(TEXT, quantize_opts, format, .name = "format", .group = "Quantise", .arg = "FORMAT",
-		.doc =
-			"format of the matrices: f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 (without this "
-			"option), iq4_nl, mxfp4, or, with rows of whole 256, q6_k, q5_k, q4_k, iq4_xs, q3_k, "
-			"q2_k; with --bits f16 or f32, in which the values are kept"),
+		.doc = "format of the matrices: f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 (without this "
+			   "option), iq4_nl, mxfp4, or, with rows of whole 256, q6_k, q5_k, q4_k, iq4_xs, "
+			   "q3_k, q2_k; with --bits f16 or f32, in which the values are kept"),
 	OWN(TEXT, quantize_opts, otherwise, .name = "else", .group = "Quantise", .arg = "FORMAT",
-		.doc =
-			"format of matrices whose rows the blocks of the first do not divide; without it that "
-			"is an error"),
+		.doc = "format of matrices whose rows the blocks of the first do not divide; without it "
+			   "that is an error"),
 	OWN(TEXT, quantize_opts, keep, .name = "keep", .group = "Quantise", .arg = "WORDS",
 		.doc = "leave tensors as they are that have one of these words in their name: "
 			   "token_embd,ffn_down"),
@@ -194,12 +192,11 @@ static int quantize_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_quantize = {
 	VERB(quantize, "IN OUT", "a model file rounded to another format or grid, by GPTQ, AWQ …"),
-	.doc =
-		"Rounds the matrices of the GGUF file IN to another format or to a grid and writes the "
-		"GGUF file OUT; biases, metadata and, but for factors that a method moves into them, norms "
-		"stay as they are. If IN was quantised already, OUT says so wherever its name is shown. "
-		"OUT gets its name when it is whole; until then it is OUT.partial, from which the same "
-		"command goes on after a kill or a full disk.",
+	.doc = "Rounds the matrices of the GGUF file IN to another format or to a grid and writes "
+		   "the GGUF file OUT; biases, metadata and, but for factors that a method moves into "
+		   "them, norms stay as they are. If IN was quantised already, OUT says so wherever its "
+		   "name is shown. OUT gets its name when it is whole; until then it is OUT.partial, "
+		   "from which the same command goes on after a kill or a full disk.",
 	.example = "cutaway quantize --format q8_0 model-f16.gguf model-q8_0.gguf",
 	.takes = "threads|seed|record|json",
 	.min_operands = 2,

@@ -33,13 +33,11 @@ static const struct setting serve_own[] = {
 	OWN(INT, serve_opts, port, .name = "port", .group = "Server", .arg = "N", .high = 65535,
 		.doc = "port to listen at; 0: a free one, which is printed"),
 	OWN(TEXT, serve_opts, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
-		.doc =
-			"ask for this key; better in the variable CUTAWAY_API_KEY, since others see a command "
-			"line"),
+		.doc = "ask for this key; better in the variable CUTAWAY_API_KEY, since others see a "
+			   "command line"),
 	OWN(STOPS, serve_opts, cors, .name = "cors", .group = "Server", .arg = "ORIGIN",
-		.doc =
-			"let pages of this origin (https://HOST:PORT; *: any) ask, and read what is answered; "
-			"may be repeated"),
+		.doc = "let pages of this origin (https://HOST:PORT; *: any) ask, and read what is "
+			   "answered; may be repeated"),
 	OWN(TEXT, serve_opts, name, .name = "served-model-name", .group = "Server", .arg = "NAME",
 		.doc = "what clients are told that the model is called (without it: its own name)"),
 	OWN(INT, serve_opts, queue, .name = "queue", .group = "Server", .arg = "N", .low = 0,

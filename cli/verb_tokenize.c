@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/open.h"
 #include "cli/out.h"
 #include "engine/model/gguf.h"
 #include "engine/text/tokenizer.h"
@@ -55,9 +55,8 @@ static int tokenize_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_tokenize = {
 	VERB(tokenize, "", "standard input to token ids"),
-	.doc =
-		"Reads standard input byte for byte and writes its token ids, one a line. Control tokens "
-		"written in the text are parsed unless --plain is given.",
+	.doc = "Reads standard input byte for byte and writes its token ids, one a line. Control "
+		   "tokens written in the text are parsed unless --plain is given.",
 	.example = "printf 'Hello' | cutaway tokenize --json",
 	.takes = "model|json",
 	VERB_OWN(tokenize),

@@ -4,11 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/open.h"
 #include "cli/out.h"
 #include "sessions/history/history.h"
 #include "sessions/whatif/whatif.h"
@@ -131,8 +130,8 @@ static void ask_what_was_opts(const struct cli *c, struct whatif_settings *s)
 static bool progress(void *arg, int64_t done, int64_t all)
 {
 	(void)arg;
-	if (isatty(STDERR_FILENO) && done % 64 == 0)
-		fprintf(stderr, "\rfor real: %lld of %lld tokens", (long long)done, (long long)all);
+	if (done % 64 == 0)
+		out_progress("for real: %lld of %lld tokens", (long long)done, (long long)all);
 	return true;
 }
 
@@ -160,8 +159,7 @@ static int run_real(
 		return -1;
 	o.model = model;
 	rc = whatif_verify(c->operand[0], s, &o, progress, NULL, w, e);
-	if (isatty(STDERR_FILENO))
-		fputs("\r\033[K", stderr);
+	out_progress_end();
 	free(model);
 	return rc;
 }
@@ -183,12 +181,11 @@ static int whatif_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_whatif = {
 	VERB(whatif, "FILE", "the recorded requests under other settings, without the model"),
-	.doc =
-		"Runs the engine's own scheduler, prefix cache and drafter over the requests of the "
-		"recording FILE with the settings given, their tokens taken from the log: hits, pages, "
-		"steps, preemptions and recomputed tokens come out exactly, time is predicted from the "
-		"recorded cost of steps. --verify runs it for real as well, with the model, and says how "
-		"far the prediction was off.",
+	.doc = "Runs the engine's own scheduler, prefix cache and drafter over the requests of the "
+		   "recording FILE with the settings given, their tokens taken from the log: hits, "
+		   "pages, steps, preemptions and recomputed tokens come out exactly, time is predicted "
+		   "from the recorded cost of steps. --verify runs it for real as well, with the model, "
+		   "and says how far the prediction was off.",
 	.example = "cutaway whatif session.db --page-size 64 --pages 40",
 	.takes = "model|Scheduler|spec|json",
 	.min_operands = 1,

@@ -1,8 +1,7 @@
-/* cutaway run --best-of, --beam, --mcts: searches for the best answer. Thread: main's. */
-#ifndef CUTAWAY_CLI_RUN_SEARCH_H
-#define CUTAWAY_CLI_RUN_SEARCH_H
-
-#include <stdatomic.h>
+/* cutaway run: what is not one answer to one prompt. Ctrl-C (cli/interrupt.h) is looked for between
+ * steps. Thread: main's. */
+#ifndef CUTAWAY_CLI_RUN_H
+#define CUTAWAY_CLI_RUN_H
 
 #include "cli/cli.h"
 
@@ -11,12 +10,17 @@ struct run_options {                           /* options of run alone */
 	const char *best_of, *beam, *mcts, *score; /* searches, and the command that scores answers */
 };
 
+/* Answers every line of the file at path ("-": standard input; empty lines are skipped), and prints
+ * a line of JSON for each as it ends. -1 with the error; what was printed stays true. */
+int batch_run(const struct cli *c, const char *path, struct err *e);
+
+/* --best-of, --beam, --mcts: searches for the best answer. */
 bool run_search_wanted(const struct run_options *r);
 /* Sets the slots to the branches of a beam, if --slots was not given. */
 void run_search_slots(const struct run_options *r, struct cli *c);
 /* Prints the best answer, with --json all of them; statistics of the search go to standard
  * error. */
 int run_search(const struct cli *c, const struct run_options *r, struct engine *engine,
-	const struct engine_request *q, const atomic_bool *interrupted, struct err *e);
+	const struct engine_request *q, struct err *e);
 
 #endif
