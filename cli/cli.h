@@ -59,10 +59,15 @@ struct verb {
 extern const struct verb *const verbs[]; /* the first is the default; ends with NULL */
 extern const struct verb verb_replay;    /* which `sessions open` runs */
 
-/* The members that the verb x has by its name: x_verb(); its own options x_own and opts. */
+/* The members that the verb x has by its name: x_verb(); its own options x_own and opts, or BARE:
+ * it has none, or by other names. */
 #define VERB(x, operands_, summary_)                                                               \
+	VERB_BARE(x, operands_, summary_), .own = x##_own, .opts = &opts
+#define VERB_BARE(x, operands_, summary_)                                                          \
 	.name = #x, .operands = (operands_), .summary = (summary_), .run = x##_verb
-#define VERB_OWN(x) .own = x##_own, .opts = &opts
+/* How many operands, and what completes them; without it: none. */
+#define OPERANDS(least, most, completes_)                                                          \
+	.min_operands = (least), .max_operands = (most), .completes = (completes_)
 
 /* Rows of a verb's own options: OWN(INT, struct, field, .name = …). */
 #define OWN(type_, home, field, ...)                                                               \

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/embed.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "cli/cli.h"
 
@@ -26,31 +27,14 @@ static const struct exit_code {
 	{ 0, NULL },
 };
 
-/* Words of text from column `at` on; further lines are indented to `indent`. */
-static void print_wrapped(const char *text, int at, int indent)
+/* Text from column `indent` on, in lines that are indented so. */
+static void print_wrapped(const char *text, int indent)
 {
-	int column = at;
-	for (const char *word = text; *word;) {
-		int size = (int)strcspn(word, " ");
-		if (column > indent && column + size >= WIDTH) {
-			printf("\n%*s", indent, "");
-			column = indent;
-		}
-		printf("%.*s", size, word);
-		word += size;
-		column += size;
-		if (*word == ' ') {
-			word++;
-			if (*word && column + 1 + (int)strcspn(word, " ") < WIDTH) {
-				putchar(' ');
-				column++;
-			} else if (*word) {
-				printf("\n%*s", indent, "");
-				column = indent;
-			}
-		}
+	for (size_t next; *text; text += next) {
+		const size_t n = text_line(text, WIDTH - 1 - indent, false, &next);
+
+		printf("%.*s\n%*s", (int)n, text, text[next] ? indent : 0, "");
 	}
-	putchar('\n');
 }
 
 static void print_row(const char *left, const char *doc)
@@ -62,7 +46,7 @@ static void print_row(const char *left, const char *doc)
 		printf("\n%*s", DOC, "");
 	else
 		printf("%*s", DOC - n, "");
-	print_wrapped(doc, DOC, DOC);
+	print_wrapped(doc, DOC);
 }
 
 /* "top-k K", or with another name "greedy". Returns buf. */
@@ -152,7 +136,7 @@ static void print_program(void)
 	print_wrapped(
 		"Options may stand before or after operands. `cutaway VERB --help` lists those of a verb, "
 		"`man cutaway` has it all.",
-		0, 0);
+		0);
 	printf("\nExamples\n");
 	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
 		printf("  %s\n", v->example);
@@ -169,7 +153,7 @@ void help_print(const struct verb *v)
 	}
 	printf("Usage: cutaway %s%s%s%s\n\n", v->name, " [OPTION]...", *v->operands ? " " : "",
 		v->operands);
-	print_wrapped(v->doc, 0, 0);
+	print_wrapped(v->doc, 0);
 	printf("\nExample\n  %s\n", v->example);
 	each_option(v, print_grouped);
 }

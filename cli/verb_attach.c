@@ -157,7 +157,5 @@ const struct verb verb_attach = {
 		   "docs/attach.md says what each server tells.",
 	.example = "cutaway attach http://127.0.0.1:8080",
 	.takes = "temp|top-p|top-k|min-p|seed|max-tokens|stop|system|Recording|ascii|theme",
-	.min_operands = 1,
-	.max_operands = CLI_MAX_OPERANDS,
-	VERB_OWN(attach),
+	OPERANDS(1, CLI_MAX_OPERANDS, NULL),
 };

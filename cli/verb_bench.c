@@ -134,5 +134,4 @@ const struct verb verb_bench = {
 		   "few minutes at most.",
 	.example = "cutaway bench --json",
 	.takes = "Model|Kernels|Exactness|shadow|json",
-	VERB_OWN(bench),
 };

@@ -373,7 +373,5 @@ const struct verb verb_certify = {
 		   "are equal.",
 	.example = "cutaway certify --quick",
 	.takes = "model|seed|visible|skip-below|weights|activations|json",
-	.max_operands = CLI_MAX_OPERANDS,
-	.completes = "FILE",
-	VERB_OWN(certify),
+	OPERANDS(0, CLI_MAX_OPERANDS, "FILE"),
 };

@@ -306,11 +306,10 @@ const struct verb verb_chat = {
 	.example = "cutaway chat --temp 0.7 --spec ngram:4",
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
 			 "Recording|Screen",
-	VERB_OWN(chat),
 };
 
 const struct verb verb_replay = {
-	VERB(replay, "[FILE]", "play a recording on the same screens, no model needed"),
+	VERB_BARE(replay, "[FILE]", "play a recording on the same screens, no model needed"),
 	.doc = "Shows a recorded session as if it ran: play, pause, step both ways, go to a step; "
 		   "without FILE the newest recording. With --follow it shows one that is being written, "
 		   "from another terminal or by another user whose file may be read, as it grows; End "
@@ -319,8 +318,7 @@ const struct verb verb_replay = {
 		   "one.",
 	.example = "cutaway replay session.db",
 	.takes = "model|Screen",
-	.max_operands = 1,
-	.completes = "RECORDING",
+	OPERANDS(0, 1, "RECORDING"),
 	.own = replay_own,
 	.opts = &replay_opts,
 };

@@ -327,9 +327,6 @@ const struct verb verb_compare = {
 	.example = "cutaway compare 'spec=off' 'spec=ngram:4' --greedy",
 	.takes =
 		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Screen|Output",
-	.min_operands = 1,
-	.max_operands = CLI_MAX_OPERANDS,
 	.settings = true,
-	.completes = "RECORDING",
-	VERB_OWN(compare),
+	OPERANDS(1, CLI_MAX_OPERANDS, "RECORDING"),
 };

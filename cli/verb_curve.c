@@ -236,8 +236,5 @@ const struct verb verb_curve = {
 		   "speed: of decoding, after a few tokens, on this machine as it is.",
 	.example = "cutaway curve --svg bits.svg model.gguf text.txt",
 	.takes = "threads|seed|json|csv",
-	.min_operands = 2,
-	.max_operands = 2,
-	.completes = "FILE",
-	VERB_OWN(curve),
+	OPERANDS(2, 2, "FILE"),
 };

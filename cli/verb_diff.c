@@ -185,8 +185,5 @@ const struct verb verb_diff = {
 		   "status 0 if all requests are equal, 1 if not.",
 	.example = "cutaway diff --side-by-side monday.db tuesday.db",
 	.takes = "model|Kernels|json|Screen",
-	.min_operands = 2,
-	.max_operands = 2,
-	.completes = "RECORDING",
-	VERB_OWN(diff),
+	OPERANDS(2, 2, "RECORDING"),
 };

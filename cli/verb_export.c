@@ -171,8 +171,5 @@ const struct verb verb_export = {
 		   "by arrow keys and prints one a sheet.",
 	.example = "cutaway export session.db --view pages --at 40 --theme light -o pages.svg",
 	.takes = "theme",
-	.min_operands = 1,
-	.max_operands = 1,
-	.completes = "RECORDING",
-	VERB_OWN(export),
+	OPERANDS(1, 1, "RECORDING"),
 };

@@ -225,7 +225,5 @@ const struct verb verb_formulas = {
 		   "S, give a prediction, and nothing stands beside it.",
 	.example = "cutaway formulas --sequences 8 --depth 512",
 	.takes = "Model|Kernels|Exactness|Scheduler|json|csv",
-	.max_operands = 1,
-	.completes = "RECORDING",
-	VERB_OWN(formulas),
+	OPERANDS(0, 1, "RECORDING"),
 };

@@ -277,8 +277,7 @@ const struct verb verb_lesson = {
 	.example = "cutaway lesson kv-cache",
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
 			 "Recording|Screen|json|csv",
-	.max_operands = CLI_MAX_OPERANDS,
-	.completes = "new report sheet $(cutaway lesson 2>/dev/null | awk \"/^ *[0-9]/ { print \\$2 "
-				 "}\")",
-	VERB_OWN(lesson),
+	OPERANDS(0, CLI_MAX_OPERANDS,
+		"new report sheet $(cutaway lesson 2>/dev/null | awk \"/^ *[0-9]/ { print \\$2 "
+		"}\")"),
 };

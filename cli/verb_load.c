@@ -313,7 +313,7 @@ static int load_verb(const struct cli *c, struct err *e)
 		bar_end();
 	}
 	for (int i = 0; i < r->n; i++)
-		load_close(&r->point[i]);
+		tally_close(&r->point[i].tally);
 	free(model);
 	free(r);
 	if (!rc && stopped)
@@ -334,5 +334,4 @@ const struct verb verb_load = {
 	.example = "cutaway load --rate 0.5,1,2,4 --scale 0.2 --slo ttft=1s,itl=100ms --svg curve.svg",
 	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|deadline|Scheduler|Speculation|Watching|"
 			 "record|json|csv",
-	VERB_OWN(load),
 };

@@ -291,5 +291,4 @@ const struct verb verb_passkey = {
 		   "each as a request: replay it, and /view pages draws which positions were read.",
 	.example = "cutaway passkey --tokens 4000 --visible stream:4+window:508",
 	.takes = "Model|Kernels|Exactness|Scheduler|Speculation|Watching|Recording|seed|json",
-	VERB_OWN(passkey),
 };

@@ -99,8 +99,6 @@ static int pin_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_pin = {
 	VERB(pin, "[FILE]", "keep a text's pages in a server's prefix cache for a while"),
-	.max_operands = 1,
-	.completes = "FILE",
 	.doc = "Declares FILE stable at a running `cutaway serve`: its pages are computed, if the "
 		   "prefix cache lacks them, and kept until --ttl is over, whatever else needs room. "
 		   "Prompts that begin with it then begin at its end. It is the beginning of the first "
@@ -110,5 +108,5 @@ const struct verb verb_pin = {
 		   "pinned.",
 	.example = "cutaway pin report.txt --ttl 1h",
 	.takes = "json",
-	VERB_OWN(pin),
+	OPERANDS(0, 1, "FILE"),
 };

@@ -200,8 +200,5 @@ const struct verb verb_prune = {
 		   "goes on.",
 	.example = "cutaway prune --method layers --remove 3 model.gguf model-27-layers.gguf",
 	.takes = "threads|seed|record|json",
-	.min_operands = 2,
-	.max_operands = 2,
-	.completes = "FILE",
-	VERB_OWN(prune),
+	OPERANDS(2, 2, "FILE"),
 };

@@ -199,8 +199,5 @@ const struct verb verb_quantize = {
 		   "from which the same command goes on after a kill or a full disk.",
 	.example = "cutaway quantize --format q8_0 model-f16.gguf model-q8_0.gguf",
 	.takes = "threads|seed|record|json",
-	.min_operands = 2,
-	.max_operands = 2,
-	.completes = "FILE",
-	VERB_OWN(quantize),
+	OPERANDS(2, 2, "FILE"),
 };

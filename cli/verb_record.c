@@ -23,7 +23,7 @@ static int record_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_record = {
-	VERB(record, "FILE", "a recording of a training, from a trainer's lines of JSON"),
+	VERB_BARE(record, "FILE", "a recording of a training, from a trainer's lines of JSON"),
 	.doc = "Reads a JSON object a line from standard input and writes the recording FILE, which "
 		   "`cutaway replay FILE` shows in the view training, with --follow while it goes on. "
 		   "The first line says what is trained: {\"training\": NAME, \"teacher\": NAME, "
@@ -34,7 +34,5 @@ const struct verb verb_record = {
 		   "(docs/training.md).",
 	.takes = "",
 	.example = "python3 train.py | cutaway record training.db",
-	.min_operands = 1,
-	.max_operands = 1,
-	.completes = "FILE",
+	OPERANDS(1, 1, "FILE"),
 };

@@ -285,6 +285,5 @@ const struct verb verb_run = {
 	.example = "cutaway run --greedy 'List the first five prime numbers.'",
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
 			 "Output|outliers|importance",
-	.max_operands = 1,
-	VERB_OWN(run),
+	OPERANDS(0, 1, NULL),
 };

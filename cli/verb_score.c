@@ -215,8 +215,5 @@ const struct verb verb_score = {
 		   "settings costs, alone and all but each.",
 	.example = "cutaway score --cache-format e4m3 --twin on text.txt",
 	.takes = "Model|Kernels|Exactness|json",
-	.min_operands = 1,
-	.max_operands = 1,
-	VERB_OWN(score),
-	.completes = "FILE",
+	OPERANDS(1, 1, "FILE"),
 };

@@ -172,5 +172,4 @@ const struct verb verb_serve = {
 	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|stop|overflow|system|Embedding|Scheduler|"
 			 "Speculation|"
 			 "Watching|record|ascii|theme",
-	VERB_OWN(serve),
 };

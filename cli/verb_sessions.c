@@ -240,7 +240,5 @@ const struct verb verb_sessions = {
 		   "and wherever a command takes a recording.",
 	.example = "cutaway sessions --find 'prime numbers'",
 	.takes = "json|csv|Screen",
-	.max_operands = CLI_MAX_OPERANDS,
-	.completes = "name delete open",
-	VERB_OWN(sessions),
+	OPERANDS(0, CLI_MAX_OPERANDS, "name delete open"),
 };

@@ -357,7 +357,7 @@ static int simulate_verb(const struct cli *c, struct err *e)
 	}
 	stopped = r->s.point.stopped;
 	measured_close(&r->measured);
-	load_close(&r->s.point);
+	tally_close(&r->s.point.tally);
 	free(r);
 	if (!rc && stopped)
 		return err_set(e, ERR_INTERRUPTED, "stopped: the figures are of what was done");
@@ -377,5 +377,4 @@ const struct verb verb_simulate = {
 	.example = "cutaway simulate --fit session.db --replicas 100 --rate 150 --requests 100000",
 	.takes = "ctx|Scheduler|spec|seed|max-tokens|json|csv|tensor-parallel|pipeline-parallel|"
 			 "micro-batches|sequence-parallel|link|exchange|prefill-ranks|prefill-least",
-	VERB_OWN(simulate),
 };

@@ -59,5 +59,4 @@ const struct verb verb_tokenize = {
 		   "tokens written in the text are parsed unless --plain is given.",
 	.example = "printf 'Hello' | cutaway tokenize --json",
 	.takes = "model|json",
-	VERB_OWN(tokenize),
 };

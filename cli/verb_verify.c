@@ -311,8 +311,5 @@ const struct verb verb_verify = {
 		   "both values. Exit status 0 only if all are equal.",
 	.example = "cutaway verify session.db",
 	.takes = "model|Kernels|json",
-	.min_operands = 1,
-	.max_operands = 1,
-	.completes = "RECORDING",
-	VERB_OWN(verify),
+	OPERANDS(1, 1, "RECORDING"),
 };

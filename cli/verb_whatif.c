@@ -188,8 +188,5 @@ const struct verb verb_whatif = {
 		   "and says how far the prediction was off.",
 	.example = "cutaway whatif session.db --page-size 64 --pages 40",
 	.takes = "model|Scheduler|spec|json",
-	.min_operands = 1,
-	.max_operands = 1,
-	.completes = "RECORDING",
-	VERB_OWN(whatif),
+	OPERANDS(1, 1, "RECORDING"),
 };

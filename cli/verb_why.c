@@ -46,8 +46,5 @@ const struct verb verb_why = {
 		   "most worth asking.",
 	.example = "cutaway why slow --file session.db",
 	.takes = "",
-	.min_operands = 1,
-	.max_operands = 2,
-	.completes = "miss evict preempt wait reject token slow price route",
-	VERB_OWN(why),
+	OPERANDS(1, 2, "miss evict preempt wait reject token slow price route"),
 };

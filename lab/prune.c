@@ -125,22 +125,6 @@ static int zero_layer(
 	return 0;
 }
 
-/* ---- parts ---- */
-
-static int cut_layer(
-	struct prune *p, struct layer_parts *parts, const struct quant_input *in, struct err *e)
-{
-	struct prune_gone gone;
-
-	if (prune_gone_open(&gone, p, e))
-		return -1;
-	if (!p->o->method->does->parts(p, parts, in, &gone, e))
-		for (int32_t i = 0; i < parts->n && !e->code; i++)
-			prune_cut(p, &parts->part[i], &gone, e);
-	prune_gone_free(&gone);
-	return e->code ? -1 : 0;
-}
-
 /* ---- a layer ---- */
 
 static int change_layer(struct prune *p, struct layer_parts *parts, struct err *e)
@@ -150,7 +134,7 @@ static int change_layer(struct prune *p, struct layer_parts *parts, struct err *
 	int rc = m->reads ? layer_pass(parts, in, m->hessians, e) : 0;
 
 	if (!rc)
-		rc = m->kind == PRUNE_ZEROS ? zero_layer(p, parts, in, e) : cut_layer(p, parts, in, e);
+		rc = m->kind == PRUNE_ZEROS ? zero_layer(p, parts, in, e) : prune_cut(p, parts, in, e);
 	calibration_free(in);
 	return rc || !m->reads ? rc : layer_pass(parts, NULL, 0, e);
 }

@@ -15,7 +15,7 @@ enum prune_kind {
 };
 
 struct prune_method {
-	const char *name, *doc;
+	const char *name;
 	enum prune_kind kind;
 	bool reads;        /* a calibration text */
 	unsigned hessians; /* see calibration_run() */

@@ -73,8 +73,6 @@ static int mark_channels(struct prune *p, const struct layer_parts *parts,
 
 static const struct prune_does does = { .plan = plan_channels, .parts = mark_channels };
 
-const struct prune_method prune_channels = { .name = "channels",
-	.doc = "of each layer, the inner channels of the feed-forward that add the least",
-	.kind = PRUNE_PARTS,
-	.reads = true,
-	.does = &does };
+const struct prune_method prune_channels = {
+	.name = "channels", .kind = PRUNE_PARTS, .reads = true, .does = &does
+};

@@ -51,10 +51,8 @@ const struct model_config *prune_config(const struct prune *p);
  * a type do not divide what is left. */
 int prune_plan_parts(
 	struct prune *p, int32_t heads, int32_t kv_heads, int32_t channels, struct err *e);
-/* Writes what is left into part->out; w has zeros, or what rounding made of the rest. */
+/* Writes what is left into each part's `out`; w has zeros, or what rounding made of the rest. */
 int prune_cut(
-	struct prune *p, struct layer_part *part, const struct prune_gone *gone, struct err *e);
-int prune_gone_open(struct prune_gone *g, const struct prune *p, struct err *e);
-void prune_gone_free(struct prune_gone *g);
+	struct prune *p, struct layer_parts *parts, const struct quant_input *in, struct err *e);
 
 #endif

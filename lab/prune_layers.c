@@ -166,8 +166,6 @@ static int plan_layers(struct prune *p, struct err *e)
 
 static const struct prune_does does = { .plan = plan_layers };
 
-const struct prune_method prune_layers = { .name = "layers",
-	.doc = "the layers whose output is most like their input are left out",
-	.kind = PRUNE_LAYERS,
-	.reads = true,
-	.does = &does };
+const struct prune_method prune_layers = {
+	.name = "layers", .kind = PRUNE_LAYERS, .reads = true, .does = &does
+};

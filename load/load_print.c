@@ -14,11 +14,6 @@ const struct cost load_cost = { .ns = { [COST_step] = 3.7e6,
 									[COST_pair] = 430 },
 	.token_bytes = 23040 };
 
-void load_close(struct load_point *p)
-{
-	tally_close(&p->tally);
-}
-
 int load_knee(const struct load_point *p, int n)
 {
 	double best = 0;

@@ -346,8 +346,10 @@ static int run(struct fleet *f, struct err *e)
 static int open_node(struct fleet *f, struct node *node, struct err *e)
 {
 	const struct fleet_options *o = f->o;
+	const struct memory_specs specs = memory_paged_specs(1, 1, 1); /* one group of keys and values
+																	*/
 
-	if (replica_open(&node->r, o->engine, o->specs, e))
+	if (replica_open(&node->r, o->engine, &specs, e))
 		return -1;
 	node->f = f;
 	node->index = f->n;

@@ -8,10 +8,10 @@
 #include "simulate/fleet.h"
 
 struct simulation {
-	struct fleet_options fleet;   /* specs NULL: one group of keys and values. engine: see below */
+	struct fleet_options fleet;   /* engine: see below */
 	struct engine_options engine; /* of a replica; ctx 0: 8192 */
 	struct load_options load;     /* the load and its tally; not read by simulate_against() */
-	struct load_point point;      /* the result; the caller closes it (load_close) */
+	struct load_point point;      /* the result; the caller closes its tally */
 	struct fleet_counts counts;
 	double wall_s; /* that it took */
 };

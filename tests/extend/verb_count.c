@@ -41,8 +41,5 @@ const struct verb verb_count = {
 	.doc = "Counts the bytes of FILE, or its lines.",
 	.example = "cutaway count --lines text.txt",
 	.takes = "json", /* options of others, by group or by name */
-	.min_operands = 1,
-	.max_operands = 1,
-	.completes = "FILE",
-	VERB_OWN(count),
+	OPERANDS(1, 1, "FILE"),
 };
