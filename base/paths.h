@@ -18,6 +18,9 @@ int paths_cache(const char *rest, char **path, struct err *e); /* may be deleted
 /* kept, but specific to this machine: history */
 int paths_state(const char *rest, char **path, struct err *e);
 
+/* A path as printf() makes it, malloc'd; NULL without memory. */
+int paths_print(char **path, struct err *e, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 /* May somebody give a file here this name: of 1 to `most` bytes, which a line can show, without a
  * slash, and without a dot or a dash at its beginning? */
 bool paths_is_name(const char *name, size_t most);

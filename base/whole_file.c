@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/paths.h"
 #include "base/text.h"
 
 enum { TRIES = 1000 };
@@ -34,10 +35,8 @@ static int open_part(struct whole_file *f, const struct stat *old, struct err *e
 
 	for (int i = 0; fd < 0 && i < TRIES; i++) {
 		free(f->part);
-		if (asprintf(&f->part, "%s.%ld-%d.part", f->path, (long)getpid(), i) < 0) {
-			f->part = NULL;
-			return err_set(e, ERR_MEMORY, "no memory for a path");
-		}
+		if (paths_print(&f->part, e, "%s.%ld-%d.part", f->path, (long)getpid(), i))
+			return -1;
 		fd = open(f->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (fd < 0 && errno != EEXIST)
 			break;

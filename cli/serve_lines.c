@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/paths.h"
+#include "base/recordings.h"
 #include "base/systemd.h"
 #include "cli/interrupt.h"
 #include "cli/open.h"
@@ -85,16 +86,12 @@ static void on_stop(void *arg, const struct err *err)
 /* ---- recordings ---- */
 
 /* FILE.db with a mark and a number: FILE.1.db of replica 1, FILE-2.db after SIGHUP. malloc'd. */
-static char *record_of(const char *path, char mark, int64_t number, struct err *e)
+static int record_of(char **of, const char *path, char mark, int64_t number, struct err *e)
 {
-	const size_t n = strlen(path);
-	const int stem = n > 3 && !strcmp(path + n - 3, ".db") ? (int)n - 3 : (int)n;
-	char *of = NULL;
+	char text[24];
 
-	if (asprintf(&of, "%.*s%c%lld%s", stem, path, mark, (long long)number, path + stem) >= 0)
-		return of;
-	err_set(e, ERR_MEMORY, "no memory for a path");
-	return NULL;
+	snprintf(text, sizeof text, "%lld", (long long)number);
+	return recordings_beside(of, path, mark, text, e);
 }
 
 /* Of replica 0 of the sessions that are opened now; *path stays NULL where nothing is recorded. */
@@ -106,15 +103,13 @@ static int next_record(const struct lines *l, char **path, struct err *e)
 
 	if (!c->record)
 		return 0;
-	if (!l->n_opened || !c->new_record) {
-		*path = l->n_opened ? record_of(c->record, '-', l->n_opened + 1, e) : strdup(c->record);
-		return *path ? 0 : err_set(e, ERR_MEMORY, "no memory for a path");
-	}
-	folder = strdup(c->new_record);
-	if (!folder)
-		return err_set(e, ERR_MEMORY, "no memory for a path");
-	strrchr(folder, '/')[1] = '\0';
-	rc = paths_new_recording(folder, path, e);
+	if (!l->n_opened)
+		return paths_print(path, e, "%s", c->record);
+	if (!c->new_record)
+		return record_of(path, c->record, '-', l->n_opened + 1, e);
+	rc = paths_print(
+		&folder, e, "%.*s", (int)(strrchr(c->new_record, '/') + 1 - c->new_record), c->new_record);
+	rc = rc || paths_new_recording(folder, path, e) ? -1 : 0;
 	free(folder);
 	return rc;
 }
@@ -127,8 +122,7 @@ static int name_records(const struct lines *l, char *record[SERVE_REPLICAS], str
 	if (next_record(l, &record[0], e))
 		return -1;
 	for (int32_t i = 1; record[0] && i < l->o->replicas; i++) {
-		record[i] = record_of(record[0], '.', i, e);
-		if (!record[i])
+		if (record_of(&record[i], record[0], '.', i, e))
 			return -1;
 		if (!stat(record[i], &st) && st.st_size)
 			return err_set(e, ERR_IO,
@@ -143,7 +137,7 @@ static int name_records(const struct lines *l, char *record[SERVE_REPLICAS], str
  * somebody else has removed is no reason to complain. */
 static void keep_records(struct lines *l, const char *newest)
 {
-	char *oldest, *of;
+	char *oldest, *of = NULL;
 
 	if (!l->o->record_keep)
 		return;
@@ -153,8 +147,9 @@ static void keep_records(struct lines *l, const char *newest)
 	oldest = l->kept[0];
 	memmove(l->kept, l->kept + 1, (size_t)--l->n_kept * sizeof *l->kept);
 	for (int32_t i = 0; oldest && i < l->o->replicas; i++) {
-		of = i ? record_of(oldest, '.', i, &(struct err){ 0 }) : strdup(oldest);
-		if (of)
+		if (!i)
+			recording_delete(oldest);
+		else if (!record_of(&of, oldest, '.', i, NULL))
 			recording_delete(of);
 		free(of);
 	}

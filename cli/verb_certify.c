@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/listing.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -60,18 +60,28 @@ static void certify_progress(void *json, const struct certify_case *c)
 		c->pairs_met, c->pairs_possible, c->seconds, c->left);
 }
 
-static void print_coverage(const struct certify_summary *s)
+static const struct listing_column columns[] = { { "axis", "axis", -14 }, { "value", "value", -10 },
+	{ "base", NULL, 0 }, { "cases", "cases", 6 }, { "idle", "idle", 6 }, { "tokens", "tokens", 9 },
+	{ 0 } };
+
+/* As text, or into the array that is open in j. */
+static void list_values(const struct certify_summary *s, struct json *j)
 {
-	const char *axis = "";
-	printf("\n%-14s %-10s %6s %6s %9s\n", "axis", "value", "cases", "idle", "tokens");
-	for (int i = 0; i < s->n_values; i++) {
-		const struct certify_value *v = &s->value[i];
-		printf("%-14s %-10s ", strcmp(axis, v->axis) ? v->axis : "", v->value);
-		if (v->base)
-			printf("%6s\n", "base");
-		else
-			printf("%6d %6d %9lld\n", v->cases, v->idle, (long long)v->rows);
-		axis = v->axis;
+	struct listing l;
+
+	listing_open(&l, columns, stdout, j, NULL, NULL); /* no file, so that nothing fails */
+	for (const struct certify_value *v = s->value; v < s->value + s->n_values; v++) {
+		const bool again = v > s->value && !strcmp(v->axis, v[-1].axis);
+		const int64_t count[] = { v->cases, v->idle, v->rows };
+
+		listing_as(&l, "%s", again ? " " : "");
+		listing_text(&l, v->axis);
+		listing_text(&l, v->value);
+		listing_bool(&l, v->base);
+		for (int i = 0; i < 3; i++) {
+			listing_as(&l, "%s", !v->base ? "" : i ? " " : "base");
+			listing_int(&l, count[i]);
+		}
 	}
 }
 
@@ -119,7 +129,8 @@ static void print_text(
 {
 	char lossy[128];
 
-	print_coverage(s);
+	putchar('\n');
+	list_values(s, NULL);
 	printf(
 		"\nmodel:    %s (%s)\nmemory:   %s\nsha256:   %s\nbuild:    cutaway %s, %s\nmachine:  %s, "
 		"base of %d threads\n",
@@ -171,23 +182,6 @@ static void add_rules(struct json *j, const struct certify_summary *s)
 	json_end(j);
 }
 
-static void add_values(struct json *j, const struct certify_summary *s)
-{
-	json_array(j, "values");
-	for (int i = 0; i < s->n_values; i++) {
-		const struct certify_value *v = &s->value[i];
-		json_object(j, NULL);
-		json_text(j, "axis", v->axis);
-		json_text(j, "value", v->value);
-		json_bool(j, "base", v->base);
-		json_int(j, "cases", v->cases);
-		json_int(j, "idle", v->idle);
-		json_int(j, "tokens", v->rows);
-		json_end(j);
-	}
-	json_end(j);
-}
-
 /* Numbers that a double cannot hold are text. The object is open, and its cases are already
  * written. */
 static void add_certificate(struct json *j, const struct certify_summary *s, const char *sha,
@@ -221,7 +215,9 @@ static void add_certificate(struct json *j, const struct certify_summary *s, con
 	add_left(j, s);
 	add_rules(j, s);
 	json_int(j, "untried", s->n_untried);
-	add_values(j, s);
+	json_array(j, "values");
+	list_values(s, j);
+	json_end(j);
 }
 
 /* ---- several models ---- */

@@ -43,7 +43,7 @@ struct job {
 	struct compare compare;
 	pthread_mutex_t lock; /* of compare, while a screen shows it */
 	struct compare_prompt *prompt;
-	char **shipped; /* [n_prompts] texts to free, or NULL */
+	char **text; /* [n_prompts] */
 	int n_prompts;
 	struct compare_plan plan;
 };
@@ -51,17 +51,6 @@ struct job {
 static bool on_screen(const struct cli *c)
 {
 	return !c->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-}
-
-/* "c.db" is c-a.db and c-b.db. malloc'd. */
-static char *name_recording(const char *path, int side)
-{
-	const size_t n = strlen(path), ending = n > 3 && !strcmp(path + n - 3, ".db") ? 3 : 0;
-	char *own = NULL;
-
-	if (asprintf(&own, "%.*s-%c.db", (int)(n - ending), path, 'a' + side) < 0)
-		return NULL;
-	return own;
 }
 
 static int read_side(struct job *j, const struct cli *c, int i, struct err *e)
@@ -82,8 +71,9 @@ static int read_side(struct job *j, const struct cli *c, int i, struct err *e)
 		if (cli_given(&s->cli, o.s->name) && !option_taken(&o, c->verb))
 			return err_set(
 				e, ERR_USAGE, "%c: --%s changes nothing in a comparison", 'A' + i, o.s->name);
-	if (c->record && !(s->cli.record = s->record = name_recording(c->record, i)))
-		return err_set(e, ERR_MEMORY, "no memory for a name");
+	if (c->record && recordings_beside(&s->record, c->record, '-', i ? "b" : "a", e))
+		return -1;
+	s->cli.record = s->record;
 	return 0;
 }
 
@@ -100,31 +90,23 @@ static int open_side(struct job *j, int i, struct err *e)
 
 /* ---- prompts ---- */
 
-/* Of the shipped prompts every third: a few of each kind. */
-static int ship_prompts(struct job *j, struct err *e)
-{
-	const char *label;
-
-	j->n_prompts = (load_n_prompts() + EVERY - 1) / EVERY;
-	j->prompt = calloc((size_t)j->n_prompts, sizeof *j->prompt);
-	j->shipped = calloc((size_t)j->n_prompts, sizeof *j->shipped);
-	for (int i = 0; j->prompt && j->shipped && i < j->n_prompts; i++) {
-		if (!(j->shipped[i] = load_prompt(EVERY * i, &label)))
-			return err_set(e, ERR_MEMORY, "no memory for prompts");
-		j->prompt[i].text = label;
-	}
-	return j->prompt && j->shipped ? 0 : err_set(e, ERR_MEMORY, "no memory for prompts");
-}
-
+/* Without operands of the shipped prompts every third: a few of each kind. */
 static int take_prompts(struct job *j, const struct cli *c, struct err *e)
 {
-	if (c->n_operands <= 2)
-		return ship_prompts(j, e);
-	j->n_prompts = c->n_operands - 2;
+	const bool shipped = c->n_operands <= 2;
+
+	j->n_prompts = shipped ? (load_n_prompts() + EVERY - 1) / EVERY : c->n_operands - 2;
 	j->prompt = calloc((size_t)j->n_prompts, sizeof *j->prompt);
-	for (int i = 0; j->prompt && i < j->n_prompts; i++)
-		j->prompt[i].text = c->operand[2 + i];
-	return j->prompt ? 0 : err_set(e, ERR_MEMORY, "no memory for prompts");
+	j->text = calloc((size_t)j->n_prompts, sizeof *j->text);
+	for (int i = 0; j->prompt && j->text && i < j->n_prompts; i++) {
+		const char **label = &j->prompt[i].text;
+
+		*label = shipped ? NULL : c->operand[2 + i];
+		j->text[i] = shipped ? load_prompt(EVERY * i, label) : strdup(*label);
+		if (!j->text[i])
+			return err_set(e, ERR_MEMORY, "no memory for prompts");
+	}
+	return j->prompt && j->text ? 0 : err_set(e, ERR_MEMORY, "no memory for prompts");
 }
 
 static int encode_prompts(struct job *j, int i, struct err *e)
@@ -136,9 +118,7 @@ static int encode_prompts(struct job *j, int i, struct err *e)
 		return err_set(e, ERR_MEMORY, "no memory for prompts");
 	prompt_note_template(&s->cli, s->session.engine);
 	for (int k = 0; k < j->n_prompts; k++) {
-		const char *text = j->shipped ? j->shipped[k] : j->prompt[k].text;
-
-		if (prompt_ids(&s->cli, s->session.engine, text, strlen(text), &s->ids[k],
+		if (prompt_ids(&s->cli, s->session.engine, j->text[k], strlen(j->text[k]), &s->ids[k],
 				&j->prompt[k].n_ids[i], e))
 			return -1;
 		j->prompt[k].ids[i] = s->ids[k];
@@ -217,9 +197,9 @@ static void close_all(struct job *j, struct err *e)
 		free(s->words);
 		free(s->record);
 	}
-	for (int k = 0; j->shipped && k < j->n_prompts; k++)
-		free(j->shipped[k]);
-	free(j->shipped);
+	for (int k = 0; j->text && k < j->n_prompts; k++)
+		free(j->text[k]);
+	free(j->text);
 	free(j->prompt);
 }
 
@@ -325,8 +305,8 @@ const struct verb verb_compare = {
 		   "give the same table again. On a terminal both answers are shown while they run; q "
 		   "leaves.",
 	.example = "cutaway compare 'spec=off' 'spec=ngram:4' --greedy",
-	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Screen|Output",
+	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
+			 "Screen|Output",
 	.settings = true,
 	OPERANDS(1, CLI_MAX_OPERANDS, "RECORDING"),
 };

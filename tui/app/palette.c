@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/fuzzy.h"
+#include "base/near.h"
 #include "tui/views/table.h"
 #include "tui/views/view_util.h"
 
