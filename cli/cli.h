@@ -1,10 +1,10 @@
 /* The parsed command line, the verbs, and the options they take.
  *
- * A verb is a file verb_x.c with its row, and its name in the list of verbs.c. Options are rows of
- * struct setting: the engine's and the sampler's settings (engine/settings/settings.h), those of
- * several verbs (options.c), and a verb's own. Parsing, --help, the manual page and the completion
- * are made from these rows. Everything of a struct cli but its stop texts and paths points into
- * argv or into the environment. Thread: main's. */
+ * A verb is a file verb_x.c with its row, its help in help/x.txt, and its name in VERBS. Options
+ * are rows of struct setting: the engine's and the sampler's settings (engine/settings/settings.h),
+ * those of several verbs (options.c), and a verb's own. Parsing, --help, the manual page and the
+ * completion are made from these rows. Everything of a struct cli but its stop texts and paths
+ * points into argv or into the environment. Thread: main's. */
 #ifndef CUTAWAY_CLI_CLI_H
 #define CUTAWAY_CLI_CLI_H
 
@@ -43,7 +43,7 @@ struct cli {
 struct verb {
 	const char *name, *operands; /* operands: for the usage line */
 	const char *summary;         /* one line */
-	const char *doc;             /* a paragraph */
+	const char *doc;             /* a paragraph, in lines of 78 columns at most */
 	const char *example;
 	const char *takes; /* shared options, by group or by name, between bars */
 	int min_operands, max_operands;
@@ -56,15 +56,50 @@ struct verb {
 	void *opts;                /* struct that their values are written to */
 };
 
-extern const struct verb *const verbs[]; /* the first is the default; ends with NULL */
-extern const struct verb verb_replay;    /* which `sessions open` runs */
+/* All verbs, in the order of the help; the first is the default. */
+#define VERBS(X)                                                                                   \
+	X(chat)                                                                                        \
+	X(lesson)                                                                                      \
+	X(run)                                                                                         \
+	X(attach)                                                                                      \
+	X(serve)                                                                                       \
+	X(pin)                                                                                         \
+	X(load)                                                                                        \
+	X(simulate)                                                                                    \
+	X(replay)                                                                                      \
+	X(tokenize)                                                                                    \
+	X(sessions)                                                                                    \
+	X(score)                                                                                       \
+	X(bench)                                                                                       \
+	X(compare)                                                                                     \
+	X(certify)                                                                                     \
+	X(cache)                                                                                       \
+	X(why)                                                                                         \
+	X(export)                                                                                      \
+	X(whatif)                                                                                      \
+	X(verify)                                                                                      \
+	X(diff)                                                                                        \
+	X(devices)                                                                                     \
+	X(formulas)                                                                                    \
+	X(record)                                                                                      \
+	X(quantize)                                                                                    \
+	X(prune)                                                                                       \
+	X(curve)                                                                                       \
+	X(passkey)
+
+extern const struct verb *const verbs[]; /* ends with NULL */
+#define X(name)                                                                                    \
+	extern const struct verb verb_##name;                                                          \
+	extern const char verb_doc_##name[]; /* cli/help/x.txt */
+VERBS(X)
+#undef X
 
 /* The members that the verb x has by its name: x_verb(); its own options x_own and opts, or BARE:
  * it has none, or by other names. */
 #define VERB(x, operands_, summary_)                                                               \
 	VERB_BARE(x, operands_, summary_), .own = x##_own, .opts = &opts
 #define VERB_BARE(x, operands_, summary_)                                                          \
-	.name = #x, .operands = (operands_), .summary = (summary_), .run = x##_verb
+	.name = #x, .operands = (operands_), .summary = (summary_), .run = x##_verb, .doc = verb_doc_##x
 /* How many operands, and what completes them; without it: none. */
 #define OPERANDS(least, most, completes_)                                                          \
 	.min_operands = (least), .max_operands = (most), .completes = (completes_)

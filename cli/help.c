@@ -153,18 +153,18 @@ void help_print(const struct verb *v)
 	}
 	printf("Usage: cutaway %s%s%s%s\n\n", v->name, " [OPTION]...", *v->operands ? " " : "",
 		v->operands);
-	print_wrapped(v->doc, 0);
+	fputs(v->doc, stdout);
 	printf("\nExample\n  %s\n", v->example);
 	each_option(v, print_grouped);
 }
 
-/* Text for troff: a leading dot or quote would be a request, a backslash and a dash mean
+/* Text for troff: a dot or quote that begins a line would be a request, a backslash and a dash mean
  * something. */
 static void man_text(const char *text)
 {
-	if (*text == '.' || *text == '\'')
-		printf("\\&");
-	for (; *text; text++) {
+	for (bool begins = true; *text; begins = *text++ == '\n') {
+		if (begins && (*text == '.' || *text == '\''))
+			printf("\\&");
 		if (*text == '\\')
 			printf("\\e");
 		else if (*text == '-')
@@ -186,7 +186,7 @@ static void man_verbs(void)
 			printf(" \\fI%s\\fR", v->operands);
 		printf("\n");
 		man_text(v->doc);
-		printf("\n.IP\nExample:\n.RS\n.IP\n.EX\n");
+		printf(".IP\nExample:\n.RS\n.IP\n.EX\n");
 		man_text(v->example);
 		printf("\n.EE\n.RE\n");
 	}

@@ -149,12 +149,6 @@ static int attach_verb(const struct cli *c, struct err *e)
 const struct verb verb_attach = {
 	VERB(attach, "URL [PROMPT…]",
 		"the same screens and recording over another server: llama-server, vLLM, SGLang"),
-	.doc = "Chats through a server of the OpenAI interface that is not this program's engine: "
-		   "llama-server, vLLM, SGLang, cutaway serve or any other, and shows and records what "
-		   "it tells: tokens and their probabilities, latencies as they are measured here, "
-		   "slots, queue and cache as it reports them. What it does not tell is shown as "
-		   "unknown. With prompts the answers go to standard output, without screens. "
-		   "docs/attach.md says what each server tells.",
 	.example = "cutaway attach http://127.0.0.1:8080",
 	.takes = "temp|top-p|top-k|min-p|seed|max-tokens|stop|system|Recording|ascii|theme",
 	OPERANDS(1, CLI_MAX_OPERANDS, NULL),

@@ -130,8 +130,6 @@ static int bench_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_bench = {
 	VERB(bench, "", "speed against the limits of this machine"),
-	.doc = "Measures the engine as it is used, with recording on: medians of several runs. Takes a "
-		   "few minutes at most.",
 	.example = "cutaway bench --json",
 	.takes = "Model|Kernels|Exactness|shadow|json",
 };

@@ -76,10 +76,6 @@ static int cache_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_cache = {
 	VERB_BARE(cache, "[clear]", "the packed weights that are kept for faster starts"),
-	.doc = "Lists the files of the cache of packed weights: model, layout, size, last use. A "
-		   "file is written by chat and run for a model whose packing takes longer than a "
-		   "second, or by --packed-cache on for any; together they have at most 32 GiB, and what "
-		   "was used longest ago goes first. `cutaway cache clear` deletes them all.",
 	.example = "cutaway cache clear",
 	.takes = "json|csv",
 	OPERANDS(0, 1, "clear"),

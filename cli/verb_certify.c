@@ -358,15 +358,6 @@ static int certify_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_certify = {
 	VERB(certify, "[MODEL …]", "the proof that all paths give the same bits"),
-	.doc = "Computes the same tokens along each axis that must not matter (kernels and "
-		   "instruction sets, threads, page size, order of pages, prefill chunks, size of the "
-		   "batch, row in it, prefix cache, preemption, policy, pages out of sight, drafts, "
-		   "drafters, watching and recording), then in mixed cases until every pair of values "
-		   "has met or time is up, and compares every id and every hash of logits. What had no "
-		   "occasion to matter is said to be idle and does not count. With a lossy setting "
-		   "(--visible, --weights …) all of it is proven under that setting. Several models, one "
-		   "of each weight format that matters to you, share the time. Exit status 0 only if all "
-		   "are equal.",
 	.example = "cutaway certify --quick",
 	.takes = "model|seed|visible|skip-below|weights|activations|json",
 	OPERANDS(0, CLI_MAX_OPERANDS, "FILE"),

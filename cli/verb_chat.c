@@ -298,11 +298,6 @@ static int replay_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_chat = {
 	VERB(chat, "", "chat with a model and watch its insides (the default)"),
-	.doc = "Opens the terminal program: the conversation beside live views of the next token, "
-		   "the KV pages, the batch, speculation, the prefix cache, attention, time and the "
-		   "sampler. The session is recorded. F1 explains whatever is on the screen. --continue "
-		   "takes up the conversation of an earlier session: the model sees exactly the tokens "
-		   "that it had, and the new recording has them, too, and names the one before.",
 	.example = "cutaway chat --temp 0.7 --spec ngram:4",
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
 			 "Recording|Screen",
@@ -310,12 +305,6 @@ const struct verb verb_chat = {
 
 const struct verb verb_replay = {
 	VERB_BARE(replay, "[FILE]", "play a recording on the same screens, no model needed"),
-	.doc = "Shows a recorded session as if it ran: play, pause, step both ways, go to a step; "
-		   "without FILE the newest recording. With --follow it shows one that is being written, "
-		   "from another terminal or by another user whose file may be read, as it grows; End "
-		   "goes back to its end. A model is loaded only for a deep look (/lens): the recorded "
-		   "file, where it was recorded or where --model says, if its SHA-256 is the recorded "
-		   "one.",
 	.example = "cutaway replay session.db",
 	.takes = "model|Screen",
 	OPERANDS(0, 1, "RECORDING"),

@@ -292,18 +292,6 @@ static int compare_verb(const struct cli *c, struct err *e)
 const struct verb verb_compare = {
 	VERB(
 		compare, "A B [PROMPT…]", "two configurations side by side, by turns: speed, bytes, texts"),
-	.doc = "Answers the same prompts (without any: some of those shipped) under the settings A "
-		   "and under the settings B, by turns, and prints what each took: tokens a second and "
-		   "the time to the first token with the range of their medians, for the ratio of the "
-		   "pairs too, time between tokens, steps, rows, KV pages, bytes, the perplexity of A's "
-		   "texts under both, and the first token that differs. Settings are written as options, "
-		   "with or without dashes, in one word of the shell ('--spec ngram:4 --temp 0' or "
-		   "'spec=ngram:4 temp=0'; '': as it is); options outside of them hold for both sides. "
-		   "Before each answer the prefix cache is emptied and the drafter opened anew, so that "
-		   "no answer is faster for an earlier one. Each side is recorded (with --record c.db "
-		   "into c-a.db and c-b.db), and two recordings, or one with a comparison of the chat, "
-		   "give the same table again. On a terminal both answers are shown while they run; q "
-		   "leaves.",
 	.example = "cutaway compare 'spec=off' 'spec=ngram:4' --greedy",
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
 			 "Screen|Output",

@@ -228,12 +228,6 @@ static int curve_verb(const struct cli *c, struct err *e)
 const struct verb verb_curve = {
 	VERB(curve, "MODEL TEXT",
 		"what fewer bits cost: KL, perplexity and speed of a model rounded in many ways"),
-	.doc = "Rounds MODEL to each format and grid of the lists, one after the other in a "
-		   "temporary file (TMPDIR), and scores TEXT, which should be none that a method chose "
-		   "by, beside MODEL itself: Kullback-Leibler divergence a token, perplexity, how often "
-		   "the most probable token is the same. Bits are those of a weight with its share of "
-		   "the scales. A grid's values are kept as floats, so only formats of files have a "
-		   "speed: of decoding, after a few tokens, on this machine as it is.",
 	.example = "cutaway curve --svg bits.svg model.gguf text.txt",
 	.takes = "threads|seed|json|csv",
 	OPERANDS(2, 2, "FILE"),

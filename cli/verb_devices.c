@@ -94,11 +94,6 @@ static int devices_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_devices = {
 	VERB_BARE(devices, "", "instruction sets and GPUs, and why one cannot be used"),
-	.doc = "Lists the instruction sets of this processor that there are kernels for, best first "
-		   "(CUTAWAY_ISA=NAME allows none better than NAME), and the devices of the CUDA driver: "
-		   "number, name, memory, multiprocessors, compute capability and driver, whether this "
-		   "build has kernels for it, and if it cannot be used, why. Says for which "
-		   "architectures the build has kernels. Exit status 0 whether or not there are any.",
 	.example = "cutaway devices --json",
 	.takes = "json|csv",
 };

@@ -176,13 +176,6 @@ static int diff_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_diff = {
 	VERB(diff, "A B", "two recordings: the first token that differs, and why"),
-	.doc = "Lays the requests of two recordings side by side, matched by prompt and order. Of "
-		   "each pair that parts: the first token that differs and its cause (the logits, a "
-		   "setting of the draw, a token that the user put there, the prompt, the end of one), "
-		   "what each drew there, and how far they go apart after it. --side-by-side shows both "
-		   "texts in columns: n and N go to the next and previous difference, [ and ] to other "
-		   "requests, q quits. --deep loads the model and gives the divergence exactly. Exit "
-		   "status 0 if all requests are equal, 1 if not.",
 	.example = "cutaway diff --side-by-side monday.db tuesday.db",
 	.takes = "model|Kernels|json|Screen",
 	OPERANDS(2, 2, "RECORDING"),

@@ -158,17 +158,6 @@ static int export_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_export = {
 	VERB(export, "FILE", "a recording in the formats of other tools"),
-	.doc = "Writes the recording FILE as perfetto (a JSON trace that ui.perfetto.dev opens as "
-		   "tracks of requests, batch, kernel stages and pages), csv (one table or view, for "
-		   "spreadsheets), jsonl (every event, packed columns unpacked), asciicast (the replay's "
-		   "screens as a terminal recording, for asciinema) or html (one self-contained page "
-		   "with text, token colours, page map and charts, and where the recording has them the "
-		   "tree of each search, attention by layer and page, and what each drafter proposed and "
-		   "had accepted). svg and png are pictures for slides: a view, as it is when it fills "
-		   "the screen, or the whole screen, at a step, in any size, dark, light or (mono) black "
-		   "on white; a png is drawn by rsvg-convert (Debian: librsvg2-bin). slides are all "
-		   "views that have something to show, with captions, in one HTML page that turns pages "
-		   "by arrow keys and prints one a sheet.",
 	.example = "cutaway export session.db --view pages --at 40 --theme light -o pages.svg",
 	.takes = "theme",
 	OPERANDS(1, 1, "RECORDING"),

@@ -324,13 +324,6 @@ static int load_verb(const struct cli *c, struct err *e)
 const struct verb verb_load = {
 	VERB(load, "",
 		"requests put on the engine, or on a server: latency, throughput, goodput, curves"),
-	.doc = "Requests arrive by a seeded plan, as from many users, and each answer's time to the "
-		   "first token (TTFT), gaps between tokens (ITL) and time to the end are tallied, from "
-		   "when the request was due. The engine inside answers, or with --url any server of the "
-		   "OpenAI interface, by the same client. Several rates, users or policies are a run "
-		   "each, with a table; several rates draw the curve of throughput and latency, with its "
-		   "knee. Nothing is recorded without --record. docs/load.md has the formulas and the "
-		   "sources of the lengths.",
 	.example = "cutaway load --rate 0.5,1,2,4 --scale 0.2 --slo ttft=1s,itl=100ms --svg curve.svg",
 	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|deadline|Scheduler|Speculation|Watching|"
 			 "record|json|csv",

@@ -285,10 +285,6 @@ static int passkey_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_passkey = {
 	VERB(passkey, "", "whether a number hidden in a long text is found again, by its depth"),
-	.doc = "Puts a key of five digits into a long text of no meaning, at several depths, and "
-		   "asks for it at the end. What a lossy setting forgets shows here and in no "
-		   "perplexity: --visible, --cache-format. The answers are greedy. The recording has "
-		   "each as a request: replay it, and /view pages draws which positions were read.",
 	.example = "cutaway passkey --tokens 4000 --visible stream:4+window:508",
 	.takes = "Model|Kernels|Exactness|Scheduler|Speculation|Watching|Recording|seed|json",
 };

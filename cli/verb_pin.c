@@ -99,13 +99,6 @@ static int pin_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_pin = {
 	VERB(pin, "[FILE]", "keep a text's pages in a server's prefix cache for a while"),
-	.doc = "Declares FILE stable at a running `cutaway serve`: its pages are computed, if the "
-		   "prefix cache lacks them, and kept until --ttl is over, whatever else needs room. "
-		   "Prompts that begin with it then begin at its end. It is the beginning of the first "
-		   "turn of a chat, after the server's own system text; with --role system that text, "
-		   "with --role text the beginning of a plain prompt. Whole pages count; what it costs "
-		   "in pages is printed. At most the share --pin-limit of the server's pages can be "
-		   "pinned.",
 	.example = "cutaway pin report.txt --ttl 1h",
 	.takes = "json",
 	OPERANDS(0, 1, "FILE"),

@@ -192,12 +192,6 @@ static int prune_verb(const struct cli *c, struct err *e)
 const struct verb verb_prune = {
 	VERB(
 		prune, "IN OUT", "a model file with zeros for weights, or without layers, heads, channels"),
-	.doc = "Writes the GGUF file OUT, which is IN with zeros in place of the weights of its "
-		   "layers that matter least, or without its least important layers, attention heads or "
-		   "inner channels of the feed-forward: then OUT is smaller and its steps are shorter. "
-		   "Any program that reads IN reads OUT, whose name says what was pruned. OUT gets its "
-		   "name when it is whole; until then it is OUT.partial, from which the same command "
-		   "goes on.",
 	.example = "cutaway prune --method layers --remove 3 model.gguf model-27-layers.gguf",
 	.takes = "threads|seed|record|json",
 	OPERANDS(2, 2, "FILE"),

@@ -192,11 +192,6 @@ static int quantize_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_quantize = {
 	VERB(quantize, "IN OUT", "a model file rounded to another format or grid, by GPTQ, AWQ …"),
-	.doc = "Rounds the matrices of the GGUF file IN to another format or to a grid and writes "
-		   "the GGUF file OUT; biases, metadata and, but for factors that a method moves into "
-		   "them, norms stay as they are. If IN was quantised already, OUT says so wherever its "
-		   "name is shown. OUT gets its name when it is whole; until then it is OUT.partial, "
-		   "from which the same command goes on after a kill or a full disk.",
 	.example = "cutaway quantize --format q8_0 model-f16.gguf model-q8_0.gguf",
 	.takes = "threads|seed|record|json",
 	OPERANDS(2, 2, "FILE"),

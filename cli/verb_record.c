@@ -24,14 +24,6 @@ static int record_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_record = {
 	VERB_BARE(record, "FILE", "a recording of a training, from a trainer's lines of JSON"),
-	.doc = "Reads a JSON object a line from standard input and writes the recording FILE, which "
-		   "`cutaway replay FILE` shows in the view training, with --follow while it goes on. "
-		   "The first line says what is trained: {\"training\": NAME, \"teacher\": NAME, "
-		   "\"params\": N, \"weight_bytes\": N, \"gradient_bytes\": N, \"optimizer_bytes\": N, "
-		   "\"steps\": N}; each further one is a step: {\"step\": N, \"loss\": X, \"held\": X, "
-		   "\"kl\": X, \"acceptance\": X, \"gradient\": X, \"rate\": X, \"tokens\": N}. What is "
-		   "not measured is left out. The project's own trainers do this with --record FILE "
-		   "(docs/training.md).",
 	.takes = "",
 	.example = "python3 train.py | cutaway record training.db",
 	OPERANDS(1, 1, "FILE"),

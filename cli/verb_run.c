@@ -271,17 +271,6 @@ static int run_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_run = {
 	VERB(run, "[PROMPT]", "one answer on standard output"),
-	.doc = "Answers PROMPT, or standard input (without its last newline) if it is not given. On "
-		   "a pipe the answer's bytes come as they are; on a terminal control characters are "
-		   "made visible. With --raw the text goes to the model without a chat template and "
-		   "control tokens written in it are parsed. With --json each generated token is a line, "
-		   "the one that ends the turn included: pos (of the token), id, text (complete "
-		   "characters only, so it may be empty), p (softmax before penalties and temperature) "
-		   "and hash (of the row of logits it was drawn from, 16 hex digits). With --batch the "
-		   "prompts are the lines of a file, and each answer is a line of JSON, in the order in "
-		   "which they end: line (from 1), finish (end, length, stop, context or refused), "
-		   "prompt and ids (token ids) and text. Line n draws with sample n - 1, so an answer "
-		   "depends on its own line alone.",
 	.example = "cutaway run --greedy 'List the first five prime numbers.'",
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
 			 "Output|outliers|importance",

@@ -208,11 +208,6 @@ out:
 
 const struct verb verb_score = {
 	VERB(score, "FILE", "log-probability of each token of a text, perplexity"),
-	.doc = "Log-probability (natural) of each token of FILE after the first, given those before "
-		   "it, and the perplexity of the whole. The text must fit the context. With --twin on, "
-		   "what lossy settings (--visible, --cache-format) change in it: both perplexities, and "
-		   "the Kullback-Leibler divergence a token. With --apart, what each of several lossy "
-		   "settings costs, alone and all but each.",
 	.example = "cutaway score --cache-format e4m3 --twin on text.txt",
 	.takes = "Model|Kernels|Exactness|json",
 	OPERANDS(1, 1, "FILE"),

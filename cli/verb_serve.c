@@ -160,14 +160,6 @@ static int serve_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_serve = {
 	VERB(serve, "", "answer requests over HTTP, as OpenAI's interface has them"),
-	.doc = "Serves /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, "
-		   "/v1/embeddings, /infill, /v1/models, /tokenize, /detokenize, /score, /health and "
-		   "/metrics until Ctrl-C or SIGTERM, which lets running requests end; SIGHUP opens the "
-		   "model's file anew. Any client of that interface may be pointed at it. Requests share "
-		   "the engine's batch; with a seed the answer is the same under any load, and each says "
-		   "the hash of its last row of logits. On a terminal the chat's screens show the clients' "
-		   "requests beside one's own; else, or with --headless, a line is printed for each "
-		   "request, without its text. Nothing is recorded without --record.",
 	.example = "cutaway serve --port 8080",
 	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|stop|overflow|system|Embedding|Scheduler|"
 			 "Speculation|"

@@ -230,14 +230,6 @@ static int sessions_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_sessions = {
 	VERB(sessions, "[name|delete|open …]", "the recordings: list, name, delete, open"),
-	.doc = "Lists the recordings of the default folder, the last written first: when it began, "
-		   "model, turns, tokens, size, its name if it was given one, its lesson, the first "
-		   "question, and whether it is being written, was cut off or cannot be read; with "
-		   "--find WORDS those in which the words were said. `sessions name FILE NEW` names one, "
-		   "`sessions delete FILE …` deletes after asking (never one that is being written; with "
-		   "--yes by name alone, since numbers change), `sessions open [FILE]` replays it. FILE "
-		   "is a file, a number of the list, or the beginning of a name that no other has, here "
-		   "and wherever a command takes a recording.",
 	.example = "cutaway sessions --find 'prime numbers'",
 	.takes = "json|csv|Screen",
 	OPERANDS(0, CLI_MAX_OPERANDS, "name delete open"),

@@ -366,14 +366,6 @@ static int simulate_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_simulate = {
 	VERB(simulate, "", "a load on up to thousands of replicas, in simulated time"),
-	.doc = "Runs the engine's own scheduler, pages and prefix cache for each replica, without a "
-		   "model: a step takes what prices fitted to measured steps say (--fit, --cost), and a "
-		   "router sends each request to a replica. A replica is one rank, or several "
-		   "(--tensor-parallel, --pipeline-parallel, --sequence-parallel) with a --link between "
-		   "them. The load and the figures are those of cutaway load. --against simulates the "
-		   "requests of a recording and prints both, with the error. Nothing depends on the "
-		   "machine: the same options give the same figures. docs/simulate.md has method and "
-		   "limits.",
 	.example = "cutaway simulate --fit session.db --replicas 100 --rate 150 --requests 100000",
 	.takes = "ctx|Scheduler|spec|seed|max-tokens|json|csv|tensor-parallel|pipeline-parallel|"
 			 "micro-batches|sequence-parallel|link|exchange|prefill-ranks|prefill-least",

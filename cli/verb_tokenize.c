@@ -55,8 +55,6 @@ static int tokenize_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_tokenize = {
 	VERB(tokenize, "", "standard input to token ids"),
-	.doc = "Reads standard input byte for byte and writes its token ids, one a line. Control "
-		   "tokens written in the text are parsed unless --plain is given.",
 	.example = "printf 'Hello' | cutaway tokenize --json",
 	.takes = "model|json",
 };

@@ -303,12 +303,6 @@ static int verify_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_verify = {
 	VERB(verify, "FILE", "compute a recording again, compare every hash"),
-	.doc = "Gives the recorded tokens of each request to a fresh engine, many rows at a time, "
-		   "and compares the hash of every row of logits, and every token that the race or the "
-		   "best logit chose with its probability. The model must be the recorded one (by its "
-		   "SHA-256). One line a request; of a difference, which back ends of this machine give "
-		   "the recorded hash, and the first layer and stage at which two of them part, with "
-		   "both values. Exit status 0 only if all are equal.",
 	.example = "cutaway verify session.db",
 	.takes = "model|Kernels|json",
 	OPERANDS(1, 1, "RECORDING"),

@@ -181,11 +181,6 @@ static int whatif_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_whatif = {
 	VERB(whatif, "FILE", "the recorded requests under other settings, without the model"),
-	.doc = "Runs the engine's own scheduler, prefix cache and drafter over the requests of the "
-		   "recording FILE with the settings given, their tokens taken from the log: hits, "
-		   "pages, steps, preemptions and recomputed tokens come out exactly, time is predicted "
-		   "from the recorded cost of steps. --verify runs it for real as well, with the model, "
-		   "and says how far the prediction was off.",
 	.example = "cutaway whatif session.db --page-size 64 --pages 40",
 	.takes = "model|Scheduler|spec|json",
 	OPERANDS(1, 1, "RECORDING"),

@@ -35,15 +35,6 @@ static int why_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_why = {
 	VERB(why, "WHAT [WHERE]", "explain a decision from the recording alone"),
-	.doc = "Answers from the log, without a model. WHAT is miss (why the prefix cache had not "
-		   "all of a prompt), evict (why a cached page was dropped), preempt (why a request lost "
-		   "its pages), wait (why a first token took its time), reject (why a drafted token was "
-		   "not kept), token (why this token and not another), slow (where the time of a step, "
-		   "or of the gap before a token, went), price (what lossy settings cost beside the "
-		   "exact twin) or route (why a request went to this replica of a server). WHERE is a "
-		   "REQUEST for miss, price, preempt, route and wait, a PAGE for evict, a STEP or "
-		   "REQUEST:POS for slow, a POS or REQUEST:POS for reject and token; without it, what is "
-		   "most worth asking.",
 	.example = "cutaway why slow --file session.db",
 	.takes = "",
 	OPERANDS(1, 2, "miss evict preempt wait reject token slow price route"),

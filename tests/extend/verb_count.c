@@ -36,9 +36,10 @@ static int count_verb(const struct cli *c, struct err *e)
 	return 0;
 }
 
+static const char verb_doc_count[] = "Counts the bytes of FILE, or its lines.\n";
+
 const struct verb verb_count = {
 	VERB(count, "FILE", "how long a file is"),
-	.doc = "Counts the bytes of FILE, or its lines.",
 	.example = "cutaway count --lines text.txt",
 	.takes = "json", /* options of others, by group or by name */
 	OPERANDS(1, 1, "FILE"),
