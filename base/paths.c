@@ -103,11 +103,6 @@ bool paths_is_name(const char *name, size_t most)
 	return is;
 }
 
-int paths_history(char **path, struct err *e)
-{
-	return paths_state("history", path, e);
-}
-
 int paths_new_recording(const char *folder, char **path, struct err *e)
 {
 	time_t now = time(NULL);

@@ -48,7 +48,8 @@ struct verb {
 	const char *takes; /* shared options, by group or by name, between bars */
 	int min_operands, max_operands;
 	bool settings; /* operands may be settings: a word with a blank is one, even with dashes */
-	int (*run)(const struct cli *c, struct err *e); /* 0, or -1 with the error */
+	/* 0, or -1 with the error; main writes out what it printed */
+	int (*run)(const struct cli *c, struct err *e);
 	/* operands: FILE for names of files, RECORDING for recordings, which reach run() as paths
 	 * (base/recordings.h), or words; NULL: nothing */
 	const char *completes;

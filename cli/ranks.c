@@ -72,8 +72,3 @@ int ranks_begin(struct cli *c, struct err *e)
 	transport_note = out_complain;
 	return c->engine.ranks > 1 ? transport_mpi_begin(c->engine.ranks, &rank, &size, e) : 0;
 }
-
-void ranks_end(int status)
-{
-	transport_mpi_end(status);
-}

@@ -12,7 +12,5 @@ bool ranks_follow(struct err *e);
 /* After the command line was read: starts the others that --ranks asks for, or sets it to how many
  * there are. */
 int ranks_begin(struct cli *c, struct err *e);
-/* The others end, too; status: that of the program. */
-void ranks_end(int status);
 
 #endif

@@ -99,7 +99,7 @@ static int run(struct attach *a, const struct cli *c, struct tui_end *end, struc
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
 		return err_set(
 			e, ERR_USAGE, "without a terminal attach needs prompts: cutaway attach URL 'PROMPT'");
-	if (paths_history(&history, NULL))
+	if (paths_state("history", &history, NULL))
 		history = NULL; /* the prompt works without a history */
 	o.answer = c->answer;
 	o.history = history;

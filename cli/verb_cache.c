@@ -5,7 +5,6 @@
 
 #include "base/listing.h"
 #include "cli/cli.h"
-#include "cli/out.h"
 #include "engine/model/packed_cache.h"
 
 struct sum {
@@ -71,7 +70,7 @@ static int cache_verb(const struct cli *c, struct err *e)
 		return -1;
 	status = c->n_operands ? clear(folder, e) : list(folder, c, e);
 	free(folder);
-	return out_flush(e) ? -1 : status;
+	return status;
 }
 
 const struct verb verb_cache = {

@@ -193,7 +193,7 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 		goto out;
 	if (!c->no_record && !asked && paths_new_recording(NULL, &record, &why))
 		o.not_recorded = why.text;
-	if (paths_history(&history, NULL))
+	if (paths_state("history", &history, NULL))
 		history = NULL; /* the prompt works without a history */
 	take_options(&o, c, extra);
 	o.then = extra->guest ? NULL : &then;

@@ -218,7 +218,7 @@ static int print(const struct cli *c, const struct compare *what, struct err *e)
 		compare_print(what, &t, stdout);
 	}
 	compare_table_free(&t);
-	return rc || out_flush(e) ? -1 : 0;
+	return rc;
 }
 
 static int compare_settings(const struct cli *c, struct err *e)

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/listing.h"
 #include "cli/change.h"
@@ -100,15 +99,13 @@ static int add_grids(struct curve *v, struct err *e)
 
 	while (next_word(&methods, method)) {
 		const char *list = opts.bits;
-		int m = 0;
+		const enum quant_method m = quant_method_named(method);
 
-		while (m < QUANT_LLM_INT8 && strcasecmp(method, quant_method_name((enum quant_method)m)))
-			m++;
-		if (m == QUANT_LLM_INT8)
+		if (m >= QUANT_LLM_INT8)
 			return err_set(
 				e, ERR_USAGE, "--methods %s: rtn, gptq, awq and smoothquant are possible", method);
 		while (next_word(&list, bits))
-			if (add_grid(v, (enum quant_method)m, bits, e))
+			if (add_grid(v, m, bits, e))
 				return -1;
 	}
 	return v->n ? 0 : err_set(e, ERR_USAGE, "no points: give --bits and --methods, or --formats");
@@ -201,7 +198,7 @@ static int measure_and_list(struct curve *v, const struct curve_options *o, stru
 	printf("\nperplexity of the model itself: %.3f over %d tokens\n\n",
 		prices_exact_perplexity(&v->point[0].prices), (int)v->point[0].prices.n);
 	curve_draw(v->point, v->n, CHART_W, CHART_H, stdout);
-	return out_flush(e);
+	return 0;
 }
 
 static int curve_verb(const struct cli *c, struct err *e)

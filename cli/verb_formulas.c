@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/open.h"
-#include "cli/out.h"
 #include "trace/reader.h"
 #include "tui/views/view_formulas.h"
 
@@ -194,7 +193,7 @@ static int print_sheet(const struct timeline *t, const struct cli *c, struct err
 	print_table(t, &f);
 	if (c->csv && list_lines(&f, NULL, c->csv, e))
 		return -1;
-	return out_flush(e);
+	return 0;
 }
 
 static int formulas_verb(const struct cli *c, struct err *e)

@@ -8,7 +8,6 @@
 #include "cli/change.h"
 #include "cli/cli.h"
 #include "cli/open.h"
-#include "cli/out.h"
 #include "cli/prompt.h"
 #include "engine/lossy.h"
 #include "kernels/arith.h"
@@ -275,7 +274,6 @@ static int passkey_verb(const struct cli *c, struct err *e)
 				print_json(&p, e);
 			else
 				print_table(&p, s.engine);
-			out_flush(e);
 		}
 	}
 	cli_close(&s, c, e);

@@ -18,12 +18,11 @@ static struct pin_opts {
 	bool list;
 } opts = { .url = "http://127.0.0.1:8080", .ttl = "5m", .role = "user" };
 
-static const char *const roles[] = { "user", "system", "text", NULL };
-
 static const struct setting pin_own[] = {
 	OWN(TEXT, pin_opts, ttl, .name = "ttl", .group = "Pin", .arg = "TIME",
 		.doc = "how long its pages are kept, from 1s to 24h: 90s, 5m, 1h"),
-	OWN(CHOICE, pin_opts, role, .name = "role", .group = "Pin", .words = roles,
+	OWN(CHOICE, pin_opts, role, .name = "role", .group = "Pin",
+		SETTING_WORDS("user", "system", "text"),
 		.doc = "FILE is the beginning of the first turn, the system text, or a text without a "
 			   "chat"),
 	OWN(FLAG, pin_opts, list, .name = "list", .group = "Pin", .doc = "lists what is pinned"),
@@ -94,7 +93,7 @@ static int pin_verb(const struct cli *c, struct err *e)
 	if (reported)
 		fputs(reported, stdout);
 	free(reported);
-	return e->code ? -1 : out_flush(e);
+	return e->code ? -1 : 0;
 }
 
 const struct verb verb_pin = {

@@ -6,7 +6,6 @@
 #include "base/json.h"
 #include "cli/change.h"
 #include "cli/cli.h"
-#include "cli/out.h"
 
 static struct quantize_opts {
 	const char *format, *otherwise, *keep, *method, *group, *calibrate;
@@ -63,17 +62,6 @@ static const struct setting quantize_own[] = {
 	{ 0 },
 };
 
-static int read_method(enum quant_method *out, struct err *e)
-{
-	for (int m = 0; m < QUANT_N_METHODS; m++)
-		if (!strcasecmp(opts.method, quant_method_name((enum quant_method)m))) {
-			*out = (enum quant_method)m;
-			return 0;
-		}
-	return err_set(e, ERR_USAGE, "--method %.40s: %.*s is possible", opts.method,
-		(int)sizeof methods - 2, methods);
-}
-
 /* What has no meaning for a form is refused, not ignored. */
 static int check_given(const struct cli *c, bool grid, const struct quant_options *o, struct err *e)
 {
@@ -99,7 +87,11 @@ static int read_form(const struct cli *c, struct quant_options *o, struct err *e
 {
 	const bool grid = opts.bits || opts.nf4 || opts.e4m3;
 
-	if (read_method(&o->method, e) || check_given(c, grid, o, e))
+	o->method = quant_method_named(opts.method);
+	if (o->method == QUANT_N_METHODS)
+		return err_set(e, ERR_USAGE, "--method %.40s: %.*s is possible", opts.method,
+			(int)sizeof methods - 2, methods);
+	if (check_given(c, grid, o, e))
 		return -1;
 	if (o->method == QUANT_LLM_INT8) {
 		o->to = (struct quant_form){ .type = K_F16, .bits = 8, .group = FORM_ROW };
@@ -187,7 +179,7 @@ static int quantize_verb(const struct cli *c, struct err *e)
 	if (c->json)
 		return print_json(&r, run.seconds, e);
 	print_result(&r, run.seconds);
-	return out_flush(e);
+	return 0;
 }
 
 const struct verb verb_quantize = {

@@ -197,7 +197,6 @@ static int score_verb(const struct cli *c, struct err *e)
 		print_json(&s, ids, engine_info(session.engine)->name, e);
 	else
 		print_table(&s, ids, session.engine);
-	out_flush(e);
 out:
 	cli_close(&session, &quiet, e);
 	free(s.logp);

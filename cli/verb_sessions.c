@@ -225,7 +225,7 @@ static int sessions_verb(const struct cli *c, struct err *e)
 		err_set(e, ERR_USAGE,
 			"sessions: there is `cutaway sessions`, and with it name FILE NEW, delete FILE …, open "
 			"[FILE]; FILE is a file, a number of the list, or the beginning of a name");
-	return out_flush(e) ? -1 : rc;
+	return rc;
 }
 
 const struct verb verb_sessions = {

@@ -39,10 +39,8 @@ static int tokenize_verb(const struct cli *c, struct err *e)
 	size_t size, n = 0, cap = 0;
 	if (!model_find(c, &path, e) && !gguf_open(&g, path, e) && !tokenizer_open(&t, g, e) &&
 		!in_read(NULL, &text, &size, e) &&
-		!tokenizer_encode(t, text, size, !opts.plain, &ids, &n, &cap, e)) {
+		!tokenizer_encode(t, text, size, !opts.plain, &ids, &n, &cap, e))
 		print_ids(ids, n, c->json, e);
-		out_flush(e);
-	}
 	if (t)
 		tokenizer_close(t);
 	if (g)

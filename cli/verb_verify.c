@@ -274,8 +274,6 @@ static int verify_and_report(const struct cli *c, struct report *r, struct err *
 			else if (sum.n_requests || e->code == ERR_NONE)
 				print_summary(r, &sum, e);
 		}
-		if (out_flush(e))
-			rc = -1;
 	}
 	free(model);
 	return rc;

@@ -176,7 +176,7 @@ static int whatif_verb(const struct cli *c, struct err *e)
 		print_table(&w);
 	else if (print_json(&w, e))
 		return -1;
-	return out_flush(e);
+	return 0;
 }
 
 const struct verb verb_whatif = {

@@ -4,7 +4,6 @@
 
 #include "base/recordings.h"
 #include "cli/cli.h"
-#include "cli/out.h"
 #include "sessions/why/why.h"
 
 static struct why_opts {
@@ -25,8 +24,7 @@ static int why_verb(const struct cli *c, struct err *e)
 	if (!recordings_find(opts.file, &path, e) && !why_open(&w, path, e)) {
 		if (!opts.file)
 			fprintf(stderr, "%s\n", path);
-		if (!why_find(w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, NULL, stdout, e))
-			out_flush(e);
+		why_find(w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, NULL, stdout, e);
 	}
 	why_close(w);
 	free(path);

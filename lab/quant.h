@@ -32,7 +32,8 @@ enum quant_method {
 		QUANT_N_METHODS
 };
 const char *quant_method_name(enum quant_method m);
-bool quant_method_reads(enum quant_method m); /* a calibration text */
+enum quant_method quant_method_named(const char *name); /* QUANT_N_METHODS: none, in any case */
+bool quant_method_reads(enum quant_method m);           /* a calibration text */
 /* Leaves columns as they are, in 16 bits; the file does not say which. */
 bool quant_method_sets_apart(enum quant_method m);
 

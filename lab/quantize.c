@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/model/model.h"
 #include "lab/layer_job.h"
@@ -22,18 +23,32 @@ struct rounding {
 	struct layer_sums sums;
 };
 
+static const struct {
+	const char *name;
+	bool reads;
+} methods[QUANT_N_METHODS] = {
+#define X(method, name, reads, ...) { name, reads },
+	QUANT_METHODS(X)
+#undef X
+};
+
 const char *quant_method_name(enum quant_method m)
 {
-#define X(method, name, ...) m == QUANT_##method ? name:
-	return QUANT_METHODS(X) "";
-#undef X
+	return methods[m].name;
+}
+
+enum quant_method quant_method_named(const char *name)
+{
+	enum quant_method m = QUANT_RTN;
+
+	while (m < QUANT_N_METHODS && strcasecmp(name, methods[m].name))
+		m++;
+	return m;
 }
 
 bool quant_method_reads(enum quant_method m)
 {
-#define X(method, name, reads, ...) m == QUANT_##method ? reads:
-	return QUANT_METHODS(X) false;
-#undef X
+	return methods[m].reads;
 }
 
 bool quant_method_sets_apart(enum quant_method m)
