@@ -56,15 +56,14 @@ static void tell(void *study, struct event *ev)
 	study_tell(study, ev, EV_NULL_I);
 }
 
-int change_begin(struct change_run *r, const struct cli *c, const char *calibrate,
-	struct change_options *o, struct err *e)
+int change_begin(struct change_run *r, const struct cli *c, struct change_options *o, struct err *e)
 {
 	*r = (struct change_run){ .began_ns = now_ns() };
 	*o = (struct change_options){ .seed = c->answer.params.seed,
 		.threads = c->engine.threads,
 		.progress = bar_progress,
 		.arg = &r->bar };
-	if ((calibrate && in_read(calibrate, &r->text, &o->size, e)) || open_study(r, c, e))
+	if ((c->calibrate && in_read(c->calibrate, &r->text, &o->size, e)) || open_study(r, c, e))
 		return -1;
 	o->text = r->text;
 	o->told = r->study ? tell : NULL;

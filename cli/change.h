@@ -32,9 +32,9 @@ struct change_run {
 	double seconds; /* set by change_end() */
 };
 
-/* Fills in *o. To be ended also after an error. calibrate: a file, or NULL. */
-int change_begin(struct change_run *r, const struct cli *c, const char *calibrate,
-	struct change_options *o, struct err *e);
+/* Fills in *o. To be ended also after an error. */
+int change_begin(
+	struct change_run *r, const struct cli *c, struct change_options *o, struct err *e);
 /* -1 also if the work had failed (rc). */
 int change_end(struct change_run *r, int rc, struct err *e);
 

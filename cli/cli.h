@@ -33,7 +33,9 @@ struct cli {
 	const char *preset;       /* name, or NULL */
 	char *kept[CLI_MAX_KEPT]; /* ours: values of its settings */
 	int n_kept;
-	const char *csv; /* file for the table of results, or NULL */
+	const char *csv;       /* file for the table of results, or NULL */
+	const char *api_key;   /* see cli_api_key() */
+	const char *calibrate; /* file of a calibration text, or NULL */
 	const char *theme;
 	bool projector;
 	bool help, version, man; /* instead of the verb */
@@ -135,6 +137,8 @@ int cli_parse(struct cli *c, int argc, char **argv, struct err *e);
 /* Reads settings as on a command line, with or without dashes ("spec=ngram:3 --temp 0"), into c.
  * *words: malloc'd, also where it fails; c's values point into it. */
 int cli_settings(struct cli *c, const char *text, char **words, struct err *e);
+/* --api-key, or that of the environment; NULL: none. */
+const char *cli_api_key(const struct cli *c);
 /* Was the option of this name given on the command line? */
 bool cli_given(const struct cli *c, const char *name);
 

@@ -33,6 +33,12 @@ static const struct setting shared[] = {
 	OWN(FLAG, cli, json, .name = "json", .group = "Output", .doc = "write JSON"),
 	OWN(FILE, cli, csv, .name = "csv", .group = "Output", .arg = "FILE",
 		.doc = "write the table as CSV to FILE, too"),
+	OWN(TEXT, cli, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
+		.doc =
+			"the server's key; better in the variable CUTAWAY_API_KEY, since others see a command "
+			"line"),
+	OWN(FILE, cli, calibrate, .name = "calibrate", .group = "Calibration", .arg = "FILE",
+		.doc = "text whose inputs decide; without it the model writes one, by --seed"),
 	OWN(FLAG, cli, help, .name = "help", .group = "Help",
 		.doc = "say what there is; `cutaway VERB --help` says it of a verb"),
 	OWN(FLAG, cli, version, .name = "version", .group = "Help", .doc = "which cutaway this is"),
@@ -139,6 +145,13 @@ static bool option_named(struct cli *c, const char *name, struct option *out, co
 			break;
 		}
 	return find_option(c, name, out);
+}
+
+const char *cli_api_key(const struct cli *c)
+{
+	const char *key = c->api_key ? c->api_key : getenv("CUTAWAY_API_KEY");
+
+	return key && *key ? key : NULL;
 }
 
 bool cli_given(const struct cli *c, const char *name)

@@ -15,14 +15,11 @@
 #include "tui/attach/attached.h"
 
 static struct attach_opts {
-	const char *api_key, *served_model;
+	const char *served_model;
 	int32_t idle, poll;
 } opts = { .idle = 120, .poll = 1000 };
 
 static const struct setting attach_own[] = {
-	OWN(TEXT, attach_opts, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
-		.doc = "the server's key; better in the variable CUTAWAY_API_KEY, since others see a "
-			   "command line"),
 	OWN(TEXT, attach_opts, served_model, .name = "served-model", .group = "Server", .arg = "NAME",
 		.doc = "which of the server's models; without it the first that it names"),
 	OWN(INT, attach_opts, idle, .name = "idle", .group = "Server", .arg = "SECONDS", .low = 1,
@@ -108,17 +105,10 @@ static int run(struct attach *a, const struct cli *c, struct tui_end *end, struc
 	return rc;
 }
 
-static const char *key(void)
-{
-	const char *k = opts.api_key ? opts.api_key : getenv("CUTAWAY_API_KEY");
-
-	return k && *k ? k : NULL;
-}
-
 static int attach_verb(const struct cli *c, struct err *e)
 {
 	struct attach_options o = { .url = c->operand[0],
-		.api_key = key(),
+		.api_key = cli_api_key(c),
 		.model = opts.served_model,
 		.idle_s = opts.idle,
 		.poll_ms = opts.poll,
@@ -150,6 +140,6 @@ const struct verb verb_attach = {
 	VERB(attach, "URL [PROMPT…]",
 		"the same screens and recording over another server: llama-server, vLLM, SGLang"),
 	.example = "cutaway attach http://127.0.0.1:8080",
-	.takes = "temp|top-p|top-k|min-p|seed|max-tokens|stop|system|Recording|ascii|theme",
+	.takes = "api-key|temp|top-p|top-k|min-p|seed|max-tokens|stop|system|Recording|ascii|theme",
 	OPERANDS(1, CLI_MAX_OPERANDS, NULL),
 };

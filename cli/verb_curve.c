@@ -13,7 +13,7 @@
 enum { CHART_W = 60, CHART_H = 16 };
 
 static struct curve_opts {
-	const char *bits, *methods, *formats, *group, *calibrate, *svg;
+	const char *bits, *methods, *formats, *group, *svg;
 	bool zero_point;
 } opts = {
 	.bits = "8,6,5,4,3,2", .methods = "rtn,gptq", .formats = "q8_0,q5_0,q4_0", .group = "128"
@@ -30,8 +30,6 @@ static const struct setting curve_own[] = {
 		.doc = "of the grids: from the least weight to the greatest"),
 	OWN(TEXT, curve_opts, formats, .name = "formats", .group = "Curve", .arg = "LIST",
 		.doc = "formats of files, rounded to nearest, whose speed is measured as well; off: none"),
-	OWN(TEXT, curve_opts, calibrate, .name = "calibrate", .group = "Curve", .arg = "FILE",
-		.doc = "text by which methods choose; without it the model writes one"),
 	OWN(TEXT, curve_opts, svg, .name = "svg", .group = "Curve", .arg = "FILE",
 		.doc = "the curve as a picture"),
 	{ 0 },
@@ -212,7 +210,7 @@ static int curve_verb(const struct cli *c, struct err *e)
 			.arg = &b } };
 	char *text = NULL, *calibrate = NULL;
 	int rc = add_formats(&v, e) || add_grids(&v, e) || in_read(c->operand[1], &text, &o.size, e) ||
-			 (opts.calibrate && in_read(opts.calibrate, &calibrate, &o.common.size, e));
+			 (c->calibrate && in_read(c->calibrate, &calibrate, &o.common.size, e));
 
 	o.text = text;
 	o.common.text = calibrate;
@@ -226,6 +224,6 @@ const struct verb verb_curve = {
 	VERB(curve, "MODEL TEXT",
 		"what fewer bits cost: KL, perplexity and speed of a model rounded in many ways"),
 	.example = "cutaway curve --svg bits.svg model.gguf text.txt",
-	.takes = "threads|seed|json|csv",
+	.takes = "calibrate|threads|seed|json|csv",
 	OPERANDS(2, 2, "FILE"),
 };

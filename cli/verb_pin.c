@@ -13,7 +13,7 @@
 enum { WAIT_S = 3600 }; /* a long text takes its time, in which no byte comes */
 
 static struct pin_opts {
-	const char *url, *ttl, *role, *api_key;
+	const char *url, *ttl, *role;
 	int32_t remove, replica;
 	bool list;
 } opts = { .url = "http://127.0.0.1:8080", .ttl = "5m", .role = "user" };
@@ -32,8 +32,6 @@ static const struct setting pin_own[] = {
 		.doc = "with --remove: pin N of this replica, where --list tells replicas"),
 	OWN(TEXT, pin_opts, url, .name = "url", .group = "Pin", .arg = "URL",
 		.doc = "the server: what cutaway serve printed"),
-	OWN(TEXT, pin_opts, api_key, .name = "api-key", .group = "Pin", .arg = "KEY",
-		.doc = "its key; better in the variable CUTAWAY_API_KEY, since others see a command line"),
 	{ 0 },
 };
 
@@ -67,9 +65,8 @@ static char *body_of(const char *file, struct err *e)
 
 static int pin_verb(const struct cli *c, struct err *e)
 {
-	const char *key = opts.api_key ? opts.api_key : getenv("CUTAWAY_API_KEY");
 	const struct client_options o = {
-		.url = opts.url, .api_key = key && *key ? key : NULL, .idle_s = WAIT_S
+		.url = opts.url, .api_key = cli_api_key(c), .idle_s = WAIT_S
 	};
 	char path[32] = "/pins", *body = NULL, *reported;
 
@@ -99,6 +96,6 @@ static int pin_verb(const struct cli *c, struct err *e)
 const struct verb verb_pin = {
 	VERB(pin, "[FILE]", "keep a text's pages in a server's prefix cache for a while"),
 	.example = "cutaway pin report.txt --ttl 1h",
-	.takes = "json",
+	.takes = "api-key|json",
 	OPERANDS(0, 1, "FILE"),
 };

@@ -10,7 +10,7 @@
 #include "lab/prune.h"
 
 static struct prune_opts {
-	const char *method, *pattern, *format, *calibrate;
+	const char *method, *pattern, *format;
 	float sparsity;
 	int32_t remove, unit;
 } opts = { .method = "wanda", .sparsity = 0.5f, .remove = 1, .unit = 1 };
@@ -31,8 +31,6 @@ static const struct setting prune_own[] = {
 		.high = 1 << 20, .doc = "of layers: how many; of the others: how many of each layer"),
 	OWN(INT, prune_opts, unit, .name = "unit", .group = "Prune", .arg = "N", .low = 1,
 		.high = 1 << 20, .doc = "of channels: neighbours that go together"),
-	OWN(TEXT, prune_opts, calibrate, .name = "calibrate", .group = "Calibration", .arg = "FILE",
-		.doc = "text that decides; without it the model writes one, by --seed"),
 	{ 0 },
 };
 
@@ -68,7 +66,7 @@ static int check_given(const struct cli *c, const struct prune_method *m, struct
 		return err_set(e, ERR_USAGE, "--unit is for channels");
 	if (opts.pattern && cli_given(c, "sparsity"))
 		return err_set(e, ERR_USAGE, "--sparsity and --pattern are two ways of saying how many");
-	if (opts.calibrate && !m->reads)
+	if (c->calibrate && !m->reads)
 		return err_set(e, ERR_USAGE, "--calibrate: %s reads no text", m->name);
 	return 0;
 }
@@ -144,7 +142,8 @@ static void print_layers(const struct prune_result *r)
 	puts("");
 }
 
-static void print_result(const struct prune_result *r, enum prune_kind kind, double seconds)
+static void print_result(
+	const struct cli *c, const struct prune_result *r, enum prune_kind kind, double seconds)
 {
 	printf("%s: %.1f M of %.1f M weights of the layers %s\n", r->what, (double)r->n_gone / 1e6,
 		(double)r->n_weights / 1e6, kind == PRUNE_ZEROS ? "are zero" : "are gone");
@@ -160,7 +159,7 @@ static void print_result(const struct prune_result *r, enum prune_kind kind, dou
 			100 * r->lost);
 	if (r->common.n_calibration)
 		printf("by %d tokens of %s text\n", r->common.n_calibration,
-			opts.calibrate ? "the calibration" : "the model's own");
+			c->calibrate ? "the calibration" : "the model's own");
 	if (r->common.n_resumed)
 		printf("%d matrices were there from an earlier run\n", r->common.n_resumed);
 	printf("%.1f MB, from %.1f MB, in %.1f s\n", (double)r->common.bytes / 1e6,
@@ -178,13 +177,12 @@ static int prune_verb(const struct cli *c, struct err *e)
 
 	if (read_options(c, &o, e))
 		return -1;
-	rc = change_begin(&run, c, opts.calibrate, &o.common, e) ||
-		 prune_file(c->operand[0], c->operand[1], &o, &r, e);
+	rc = change_begin(&run, c, &o.common, e) || prune_file(c->operand[0], c->operand[1], &o, &r, e);
 	if (change_end(&run, rc, e))
 		return -1;
 	if (c->json)
 		return print_json(&r, run.seconds, e);
-	print_result(&r, o.method->kind, run.seconds);
+	print_result(c, &r, o.method->kind, run.seconds);
 	return 0;
 }
 
@@ -192,6 +190,6 @@ const struct verb verb_prune = {
 	VERB(
 		prune, "IN OUT", "a model file with zeros for weights, or without layers, heads, channels"),
 	.example = "cutaway prune --method layers --remove 3 model.gguf model-27-layers.gguf",
-	.takes = "threads|seed|record|json",
+	.takes = "calibrate|threads|seed|record|json",
 	OPERANDS(2, 2, "FILE"),
 };

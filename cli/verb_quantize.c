@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 
 static struct quantize_opts {
-	const char *format, *otherwise, *keep, *method, *group, *calibrate;
+	const char *format, *otherwise, *keep, *method, *group;
 	int32_t bits;
 	bool zero_point, nf4, e4m3, twice, act_order;
 	float alpha, damping, apart;
@@ -48,8 +48,6 @@ static const struct setting quantize_own[] = {
 		.doc = "8 bits: floats of 4 bits of exponent and 3 of mantissa (FP8)"),
 	OWN(FLAG, quantize_opts, twice, .name = "double-quant", .group = "Grid",
 		.doc = "scales in 8 bits, with one of 32 for each 256"),
-	OWN(TEXT, quantize_opts, calibrate, .name = "calibrate", .group = "Calibration", .arg = "FILE",
-		.doc = "text whose inputs decide; without it the model writes one, by --seed"),
 	OWN(FLOAT, quantize_opts, damping, .name = "damping", .group = "Calibration", .arg = "D",
 		.high = 1,
 		.doc = "of gptq: part of the mean of the Hessian's diagonal that is added to it"),
@@ -71,7 +69,7 @@ static int check_given(const struct cli *c, bool grid, const struct quant_option
 		if (cli_given(c, of_grids[i]))
 			return err_set(
 				e, ERR_USAGE, "--%s is for a grid: --bits N, --nf4 or --e4m3", of_grids[i]);
-	if (opts.calibrate && !quant_method_reads(o->method))
+	if (c->calibrate && !quant_method_reads(o->method))
 		return err_set(e, ERR_USAGE, "--calibrate: %s reads no text", opts.method);
 	if (o->method == QUANT_LLM_INT8 && (opts.format || grid))
 		return err_set(e, ERR_USAGE, "llm.int8 has a grid of its own: 8 bits, a scale a row");
@@ -135,7 +133,7 @@ static int print_json(const struct quant_result *r, double seconds, struct err *
 	return json_print(&j, e);
 }
 
-static void print_result(const struct quant_result *r, double seconds)
+static void print_result(const struct cli *c, const struct quant_result *r, double seconds)
 {
 	printf("%d matrices of %.1f M weights, %.4g bits each; relative error %.4g%s\n", r->n_tensors,
 		(double)r->n_weights / 1e6, r->bits, r->error,
@@ -145,7 +143,7 @@ static void print_result(const struct quant_result *r, double seconds)
 			opts.otherwise);
 	if (r->common.n_calibration)
 		printf("by %d tokens of %s text\n", r->common.n_calibration,
-			opts.calibrate ? "the calibration" : "the model's own");
+			c->calibrate ? "the calibration" : "the model's own");
 	if (r->n_outliers)
 		printf("%lld weights, of columns set apart, stayed in f16\n", (long long)r->n_outliers);
 	if (r->n_kept)
@@ -172,19 +170,19 @@ static int quantize_verb(const struct cli *c, struct err *e)
 
 	if (read_form(c, &o, e))
 		return -1;
-	rc = change_begin(&run, c, opts.calibrate, &o.common, e) ||
+	rc = change_begin(&run, c, &o.common, e) ||
 		 quantize_file(c->operand[0], c->operand[1], &o, &r, e);
 	if (change_end(&run, rc, e))
 		return -1;
 	if (c->json)
 		return print_json(&r, run.seconds, e);
-	print_result(&r, run.seconds);
+	print_result(c, &r, run.seconds);
 	return 0;
 }
 
 const struct verb verb_quantize = {
 	VERB(quantize, "IN OUT", "a model file rounded to another format or grid, by GPTQ, AWQ …"),
 	.example = "cutaway quantize --format q8_0 model-f16.gguf model-q8_0.gguf",
-	.takes = "threads|seed|record|json",
+	.takes = "calibrate|threads|seed|record|json",
 	OPERANDS(2, 2, "FILE"),
 };

@@ -12,7 +12,7 @@
 #include "cli/serve_lines.h"
 
 static struct serve_opts {
-	const char *host, *api_key, *name, *router, *record_age;
+	const char *host, *name, *router, *record_age;
 	struct setting_stops cors;
 	int32_t port, queue, connections, idle, body, drain, replicas, record_size, record_keep;
 	bool headless;
@@ -32,9 +32,6 @@ static const struct setting serve_own[] = {
 		.doc = "address to listen at; 0.0.0.0: all of this machine's"),
 	OWN(INT, serve_opts, port, .name = "port", .group = "Server", .arg = "N", .high = 65535,
 		.doc = "port to listen at; 0: a free one, which is printed"),
-	OWN(TEXT, serve_opts, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
-		.doc = "ask for this key; better in the variable CUTAWAY_API_KEY, since others see a "
-			   "command line"),
 	OWN(STOPS, serve_opts, cors, .name = "cors", .group = "Server", .arg = "ORIGIN",
 		.doc = "let pages of this origin (https://HOST:PORT; *: any) ask, and read what is "
 			   "answered; may be repeated"),
@@ -73,11 +70,9 @@ static const struct setting serve_own[] = {
 
 static struct serve_options options(const struct cli *c)
 {
-	const char *key = opts.api_key ? opts.api_key : getenv("CUTAWAY_API_KEY");
-
 	return (struct serve_options){ .host = opts.host,
 		.port = opts.port,
-		.api_key = key && *key ? key : NULL,
+		.api_key = cli_api_key(c),
 		.cors = &opts.cors,
 		.name = opts.name,
 		.queue = opts.queue,
@@ -161,7 +156,8 @@ static int serve_verb(const struct cli *c, struct err *e)
 const struct verb verb_serve = {
 	VERB(serve, "", "answer requests over HTTP, as OpenAI's interface has them"),
 	.example = "cutaway serve --port 8080",
-	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|stop|overflow|system|Embedding|Scheduler|"
-			 "Speculation|"
-			 "Watching|record|ascii|theme",
+	.takes =
+		"api-key|Model|Kernels|Exactness|Sampling|max-tokens|stop|overflow|system|Embedding|Scheduler|"
+		"Speculation|"
+		"Watching|record|ascii|theme",
 };

@@ -1,6 +1,5 @@
-/* See layer_job.h: inputs are collected from the layer as it is, its matrices are rounded, and the
+/* See layer_part.h: inputs are collected from the layer as it is, its matrices are rounded, and the
  * text goes through the rounded layer to the next. */
-#include "lab/layer_job.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "engine/model/model.h"
-#include "lab/told.h"
 #include "lab/prune_impl.h"
 #include "kernels/format/encode.h"
 #include "kernels/format/formats.h"

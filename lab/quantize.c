@@ -8,8 +8,7 @@
 #include <strings.h>
 
 #include "engine/model/model.h"
-#include "lab/layer_job.h"
-#include "lab/told.h"
+#include "lab/layer_part.h"
 #include "kernels/format/encode.h"
 
 #define OWN_KEYS "cutaway.quantize."

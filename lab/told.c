@@ -1,5 +1,5 @@
-/* See told.h. */
-#include "lab/told.h"
+/* See layer_part.h. */
+#include "lab/layer_part.h"
 
 #include <math.h>
 #include <stdlib.h>
