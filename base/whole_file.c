@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,7 +13,7 @@
 
 enum { TRIES = 1000 };
 
-static bool is_database(const char *path)
+bool file_is_database(const char *path)
 {
 	static const char start[] = "SQLite format 3";
 	char head[sizeof start] = "";
@@ -76,7 +75,7 @@ static int open_beside(struct whole_file *f, const struct stat *old, struct err 
 	f->path = old ? realpath(f->name, NULL) : strdup(f->name);
 	if (!f->path)
 		return err_set(e, ERR_IO, "%s: %s", f->name, strerror(errno));
-	if (is_database(f->path))
+	if (file_is_database(f->path))
 		return err_set(e, ERR_USAGE,
 			"%s is a recording, or a part of one, and is not written over: choose another "
 			"name",

@@ -187,8 +187,9 @@ static int unknown_option(struct cli *c, const char *word, const char *name, str
 			near_try(&n, name, o.s->name);
 	for (const struct option_alias *a = option_aliases; a->name; a++)
 		near_try(&n, name, a->name);
-	return err_set(e, ERR_USAGE, "unknown option %s%s%s%s", word, n.best ? "; did you mean --" : "",
-		n.best ? n.best : "", n.best ? "?" : "; see cutaway --help");
+	return err_set(e, ERR_USAGE, "unknown option --%s%s%s%s", word,
+		n.best ? "; did you mean --" : "", n.best ? n.best : "",
+		n.best ? "?" : "; see cutaway --help");
 }
 
 static int unknown_verb(const char *word, struct err *e)
@@ -215,7 +216,7 @@ static int put_option(struct cli *c, const struct option *o, const char *value, 
 	return setting_put(o->s, o->base, value, &own) ? err_set(e, own.code, "--%s", own.text) : 0;
 }
 
-/* word is an argument that begins with a dash. Returns how many words were used, or -1. */
+/* word: an option, with dashes or without. Returns how many words were used, or -1. */
 static int parse_option(struct cli *c, const char *word, const char *next, struct err *e)
 {
 	char name[32], arg[64];
@@ -224,9 +225,10 @@ static int parse_option(struct cli *c, const char *word, const char *next, struc
 	bool takes;
 
 	word = !strcmp(word, "-h") ? "--help" : !strcmp(word, "-o") ? "--out" : word;
-	if (word[1] != '-')
+	if (*word == '-' && word[1] != '-')
 		return err_set(e, ERR_USAGE, "%s: options begin with two dashes; see cutaway --help", word);
-	snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	word += *word == '-' ? 2 : 0;
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
 	if (!option_named(c, name, &o, &fixed))
 		return unknown_option(c, word, name, e);
 	value = strchr(word, '=') ? strchr(word, '=') + 1 : NULL;
@@ -386,27 +388,21 @@ static bool is_setting(const char *name)
 
 int cli_settings(struct cli *c, const char *text, char **words, struct err *e)
 {
-	const size_t size = strlen(text) + 1;
-	char *word[CLI_MAX_GIVEN], *dashed;
+	char *word[CLI_MAX_GIVEN];
 	int n, used = 1;
 
-	/* the words, and behind them each once more with dashes */
-	if (!(*words = malloc(5 * size)))
+	if (!(*words = strdup(text)))
 		return err_set(e, ERR_MEMORY, "no memory for settings");
-	memcpy(*words, text, size);
 	n = cut_words(*words, word, CLI_MAX_GIVEN);
-	dashed = *words + size;
 	for (int i = 0; i < n; i += used) {
 		const int before = c->n_given;
-		const int size_dashed = sprintf(dashed, "%s%s", *word[i] == '-' ? "" : "--", word[i]) + 1;
 
-		used = parse_option(c, dashed, i + 1 < n ? word[i + 1] : NULL, e);
+		used = parse_option(c, word[i], i + 1 < n ? word[i + 1] : NULL, e);
 		if (used < 0)
 			return -1;
 		if (c->n_given > before && !is_setting(c->given[before]))
 			return err_set(
 				e, ERR_USAGE, "--%s is no setting of the engine or of an answer", c->given[before]);
-		dashed += size_dashed;
 	}
 	return 0;
 }

@@ -106,20 +106,13 @@ static int read_policies(struct runs *r, const char *one, struct err *e)
 
 static int read_cost(struct runs *r, struct err *e)
 {
-	static const char sqlite[16] = "SQLite format 3";
 	struct cost_rows rows = { 0 };
-	char head[16] = "";
-	FILE *in = opts.cost ? fopen(opts.cost, "re") : NULL;
 	int rc;
 
 	r->cost = load_cost;
-	if (in && fread(head, 1, sizeof head, in) < sizeof head)
-		head[0] = '\0';
-	if (in)
-		fclose(in);
 	if (!opts.cost)
 		return 0;
-	if (memcmp(head, sqlite, sizeof head))
+	if (!file_is_database(opts.cost))
 		return cost_read(&r->cost, opts.cost, e);
 	rc = cost_take_recording(&rows, opts.cost, e) || cost_fit(&r->cost, &rows, e) ? -1 : 0;
 	cost_rows_free(&rows);

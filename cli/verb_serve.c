@@ -156,8 +156,6 @@ static int serve_verb(const struct cli *c, struct err *e)
 const struct verb verb_serve = {
 	VERB(serve, "", "answer requests over HTTP, as OpenAI's interface has them"),
 	.example = "cutaway serve --port 8080",
-	.takes =
-		"api-key|Model|Kernels|Exactness|Sampling|max-tokens|stop|overflow|system|Embedding|Scheduler|"
-		"Speculation|"
-		"Watching|record|ascii|theme",
+	.takes = "api-key|Model|Kernels|Exactness|Sampling|max-tokens|stop|overflow|system|Embedding|"
+			 "Scheduler|Speculation|Watching|record|ascii|theme",
 };

@@ -383,7 +383,7 @@ static void test_channels_of_nothing(void **state)
 
 /* ---- the setting importance ---- */
 
-struct told {
+struct heard {
 	double influence[LAYERS];
 	float head[LAYERS][HEADS], least[LAYERS][16];
 	int n;
@@ -392,7 +392,7 @@ struct told {
 static void on_importance(void *arg, const struct event *ev)
 {
 	const struct ev_importance *i = &ev->u.importance;
-	struct told *t = arg;
+	struct heard *t = arg;
 
 	if (ev->kind != EV_importance)
 		return;
@@ -409,7 +409,7 @@ static void on_importance(void *arg, const struct event *ev)
 static void test_measured(void **state)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
-	struct told t = { .n = 0 };
+	struct heard t = { .n = 0 };
 	struct engine *engine;
 	struct err e = { 0 };
 
