@@ -52,7 +52,7 @@ static int plan(void *self, struct err *e)
 	const char *replaced[sizeof p->number / sizeof *p->number + 2];
 	int n = 0;
 
-	if (p->o->method->does->plan(p, e))
+	if (p->o->method->plan(p, e))
 		return -1;
 	for (int32_t i = 0; i < p->n_numbers; i++)
 		replaced[n++] = p->number[i].key;
@@ -114,7 +114,7 @@ static int zero_layer(
 
 		if (!part->t->changed)
 			continue;
-		if (p->o->method->does->zeros(p, part, in, e))
+		if (p->o->method->zeros(p, part, in, e))
 			return -1;
 		k_deal(p->c->kernels, part->rows, write_row, part);
 		if (layer_part_take(part, e))

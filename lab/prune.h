@@ -14,12 +14,25 @@ enum prune_kind {
 	PRUNE_PARTS,  /* --remove: parts of every layer */
 };
 
+struct prune;
+struct prune_gone;
+struct layer_part;
+struct layer_parts;
+struct quant_input;
+
 struct prune_method {
 	const char *name;
 	enum prune_kind kind;
 	bool reads;        /* a calibration text */
 	unsigned hessians; /* see calibration_run() */
-	const struct prune_does *does;
+	/* Checks the options, and says of p->c->plan what becomes of its tensors. */
+	int (*plan)(struct prune *p, struct err *e);
+	/* PRUNE_ZEROS: zeros in part->w. in [CALIBRATION_INPUTS]: what matrices read; NULL: no text */
+	int (*zeros)(
+		struct prune *p, struct layer_part *part, const struct quant_input *in, struct err *e);
+	/* PRUNE_PARTS: marks as many as the plan says */
+	int (*parts)(struct prune *p, const struct layer_parts *parts, const struct quant_input *in,
+		struct prune_gone *gone, struct err *e);
 };
 extern const struct prune_method *const prune_table[]; /* ends with NULL */
 

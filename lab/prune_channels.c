@@ -71,8 +71,8 @@ static int mark_channels(struct prune *p, const struct layer_parts *parts,
 	return e->code ? -1 : 0;
 }
 
-static const struct prune_does does = { .plan = plan_channels, .parts = mark_channels };
-
-const struct prune_method prune_channels = {
-	.name = "channels", .kind = PRUNE_PARTS, .reads = true, .does = &does
-};
+const struct prune_method prune_channels = { .name = "channels",
+	.kind = PRUNE_PARTS,
+	.reads = true,
+	.plan = plan_channels,
+	.parts = mark_channels };

@@ -98,16 +98,15 @@ static int mark_heads(struct prune *p, const struct layer_parts *parts,
 	return 0;
 }
 
-static const struct prune_does heads_does = { .plan = plan_heads, .parts = mark_heads };
-static const struct prune_does kv_heads_does = { .plan = plan_kv_heads, .parts = mark_heads };
-
 const struct prune_method prune_heads = { .name = "heads",
 	.kind = PRUNE_PARTS,
 	.reads = true,
 	.hessians = 1u << INPUT_OUT,
-	.does = &heads_does };
+	.plan = plan_heads,
+	.parts = mark_heads };
 const struct prune_method prune_kv_heads = { .name = "kv-heads",
 	.kind = PRUNE_PARTS,
 	.reads = true,
 	.hessians = 1u << INPUT_OUT,
-	.does = &kv_heads_does };
+	.plan = plan_kv_heads,
+	.parts = mark_heads };

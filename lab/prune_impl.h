@@ -26,16 +26,6 @@ struct prune_gone {
 	bool *head, *kv_head, *channel; /* [of the model's configuration] each; all of one allocation */
 };
 
-struct prune_does {
-	/* Checks the options, and says of p->c->plan what becomes of its tensors. */
-	int (*plan)(struct prune *p, struct err *e);
-	/* PRUNE_ZEROS: zeros in part->w. in [CALIBRATION_INPUTS]: what matrices read; NULL: no text */
-	int (*zeros)(
-		struct prune *p, struct layer_part *part, const struct quant_input *in, struct err *e);
-	/* PRUNE_PARTS: marks as many as the plan says */
-	int (*parts)(struct prune *p, const struct layer_parts *parts, const struct quant_input *in,
-		struct prune_gone *gone, struct err *e);
-};
 extern const struct prune_method prune_magnitude, prune_wanda, prune_layers, prune_heads,
 	prune_kv_heads, prune_channels;
 

@@ -164,8 +164,6 @@ static int plan_layers(struct prune *p, struct err *e)
 	return prune_set_number(p, "block_count", (uint32_t)(n - k), e);
 }
 
-static const struct prune_does does = { .plan = plan_layers };
-
 const struct prune_method prune_layers = {
-	.name = "layers", .kind = PRUNE_LAYERS, .reads = true, .does = &does
+	.name = "layers", .kind = PRUNE_LAYERS, .reads = true, .plan = plan_layers
 };

@@ -210,7 +210,7 @@ int prune_cut(
 
 	if (!all)
 		return err_set(e, ERR_MEMORY, "no memory for the parts of a layer");
-	if (!p->o->method->does->parts(p, parts, in, &gone, e))
+	if (!p->o->method->parts(p, parts, in, &gone, e))
 		for (int32_t i = 0; i < parts->n && !e->code; i++)
 			cut_part(p, &parts->part[i], &gone, e);
 	free(all);

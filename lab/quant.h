@@ -1,10 +1,7 @@
 /* Quantising a model file: its matrices rounded to another format of GGUF files, or to a grid.
  *
- * The result is written under OUT.partial and renamed when it is whole, so nothing half-written
- * ever has the final name. A run that was killed, or that found a full disk, leaves OUT.partial,
- * and the same call goes on from the layers that it holds. The bytes are a function of the source
- * and the options: no machine, no number of threads changes them. Thread: any one; rows are split
- * over the threads of the kernels. */
+ * Written as change.h says. The bytes are a function of the source and the options: no machine, no
+ * number of threads changes them. Thread: any one; rows are split over threads of its own. */
 #ifndef CUTAWAY_LAB_QUANT_H
 #define CUTAWAY_LAB_QUANT_H
 
