@@ -14,12 +14,10 @@ struct run_options {                           /* options of run alone */
  * a line of JSON for each as it ends. -1 with the error; what was printed stays true. */
 int batch_run(const struct cli *c, const char *path, struct err *e);
 
-/* --best-of, --beam, --mcts: searches for the best answer. */
-bool run_search_wanted(const struct run_options *r);
 /* Sets the slots to the branches of a beam, if --slots was not given. */
 void run_search_slots(const struct run_options *r, struct cli *c);
-/* Prints the best answer, with --json all of them; statistics of the search go to standard
- * error. */
+/* --best-of, --beam, --mcts: searches, and prints the best answer, with --json all of them;
+ * statistics of the search go to standard error. */
 int run_search(const struct cli *c, const struct run_options *r, struct engine *engine,
 	const struct engine_request *q, struct err *e);
 

@@ -14,11 +14,6 @@
 #include "engine/search/search.h"
 #include "sessions/score/score_command.h"
 
-bool run_search_wanted(const struct run_options *r)
-{
-	return r->best_of || r->beam || r->mcts;
-}
-
 static int method_of(const struct run_options *r, char *out, size_t cap, struct err *e)
 {
 	if (!!r->best_of + !!r->beam + !!r->mcts > 1)

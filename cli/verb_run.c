@@ -226,7 +226,7 @@ static void run_answer(struct run *r, struct session *s, const char *text, const
 	q.ids = ids;
 	q.n_ids = (int32_t)n_ids;
 	q.text = text;
-	if (run_search_wanted(&opts))
+	if (opts.best_of || opts.beam || opts.mcts)
 		run_search(r->c, &opts, s->engine, &q, e);
 	else
 		answer(r, s->engine, &q, e);

@@ -319,21 +319,18 @@ static int report(const struct run *r, const struct cli *c, struct err *e)
 
 /* ---- the runs ---- */
 
-static bool was_given(const void *arg, const char *name)
-{
-	return cli_given(arg, name);
-}
-
 static int run_it(struct run *r, const struct cli *c, struct err *e)
 {
 	if (!opts.against) {
 		snprintf(r->s.point.model, sizeof r->s.point.model, "simulated");
 		return simulate_run(&r->s, e);
 	}
-	return measured_read(&r->measured, opts.against, e) ||
-				   simulate_against(&r->s, &r->measured, was_given, c, e)
-			   ? -1
-			   : 0;
+	if (measured_read(&r->measured, opts.against, e))
+		return -1;
+	for (int i = 0; i < N_ENGINE_SETTINGS; i++) /* as recorded, but what is given here */
+		if (!cli_given(c, engine_settings[i].name))
+			setting_copy(&engine_settings[i], &r->s.engine, &r->measured.engine);
+	return simulate_against(&r->s, &r->measured, e);
 }
 
 static int simulate_verb(const struct cli *c, struct err *e)

@@ -303,15 +303,11 @@ static void replay_ended(void *arg, const struct arrival *a, double now_s)
 	(void)arg, (void)a, (void)now_s;
 }
 
-int simulate_against(struct simulation *s, const struct measured *m,
-	bool (*given)(const void *arg, const char *name), const void *arg, struct err *e)
+int simulate_against(struct simulation *s, const struct measured *m, struct err *e)
 {
 	struct replay r = { .m = m };
 	const struct fleet_source source = { &r, replay_when, replay_next, replay_ended };
 
-	for (int i = 0; i < N_ENGINE_SETTINGS; i++)
-		if (!given(arg, engine_settings[i].name))
-			setting_copy(&engine_settings[i], &s->engine, &m->engine);
 	s->fleet.as_logged = true;
 	if (s->fleet.cost->model.split.ranks < 2 && simulate_ranks(s, e))
 		return -1; /* else the prices are of steps of these ranks */

@@ -37,8 +37,7 @@ struct measured {
 int measured_read(struct measured *m, const char *path, struct err *e);
 void measured_close(struct measured *m);
 /* Replays its arrivals, prompts and lengths. Takes of s the cost, the router and the replicas; its
- * settings are the recording's, unless `given` says that the caller has set one. */
-int simulate_against(struct simulation *s, const struct measured *m,
-	bool (*given)(const void *arg, const char *name), const void *arg, struct err *e);
+ * settings are the caller's to take from m->engine. */
+int simulate_against(struct simulation *s, const struct measured *m, struct err *e);
 
 #endif
