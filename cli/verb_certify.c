@@ -5,7 +5,6 @@
 
 #include "base/listing.h"
 #include "base/sha256.h"
-#include "base/text.h"
 #include "base/version.h"
 #include "cli/cli.h"
 #include "cli/open.h"

@@ -1,7 +1,6 @@
 /* cutaway diff: two recordings side by side. Thread: main's. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/json.h"
 #include "cli/chat_open.h"

@@ -1,6 +1,5 @@
 /* cutaway quantize: a model file whose matrices are rounded to another format. Thread: main's. */
 #include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/json.h"

@@ -1,6 +1,5 @@
 /* cutaway serve: the OpenAI interface over HTTP. Thread: main's. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

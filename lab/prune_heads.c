@@ -3,7 +3,6 @@
  * head's output and W its columns of attn_output. Query heads go equally from all groups that share
  * keys and values; with `kv-heads` whole groups go, and the cache becomes smaller, too. */
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/core/engine_impl.h"
 #include "engine/observe/influence.h"

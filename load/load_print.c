@@ -1,7 +1,6 @@
 /* What came of a load, in words and numbers: see load.h. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "load/load.h"
 
