@@ -43,9 +43,8 @@ struct cli {
 
 struct verb {
 	const char *name, *operands; /* operands: for the usage line */
-	const char *summary;         /* one line */
-	const char *doc;             /* a paragraph, in lines of 78 columns at most */
-	const char *example;
+	/* a line; a paragraph, in lines of 78 columns at most; an example; with empty lines between */
+	const char *help;
 	const char *takes; /* shared options, by group or by name, between bars */
 	int min_operands, max_operands;
 	bool settings; /* operands may be settings: a word with a blank is one, even with dashes */
@@ -92,16 +91,15 @@ struct verb {
 extern const struct verb *const verbs[]; /* ends with NULL */
 #define X(name)                                                                                    \
 	extern const struct verb verb_##name;                                                          \
-	extern const char verb_doc_##name[]; /* cli/help/x.txt */
+	extern const char verb_help_##name[]; /* cli/help/x.txt */
 VERBS(X)
 #undef X
 
-/* The members that the verb x has by its name: x_verb(); its own options x_own and opts, or BARE:
- * it has none, or by other names. */
-#define VERB(x, operands_, summary_)                                                               \
-	VERB_BARE(x, operands_, summary_), .own = x##_own, .opts = &opts
-#define VERB_BARE(x, operands_, summary_)                                                          \
-	.name = #x, .operands = (operands_), .summary = (summary_), .run = x##_verb, .doc = verb_doc_##x
+/* The members that the verb x has by its name: x_verb(); verb_help_x; its own options x_own and
+ * opts, or BARE: it has none, or by other names. */
+#define VERB(x, operands_) VERB_BARE(x, operands_), .own = x##_own, .opts = &opts
+#define VERB_BARE(x, operands_)                                                                    \
+	.name = #x, .operands = (operands_), .run = x##_verb, .help = verb_help_##x
 /* How many operands, and what completes them; without it: none. */
 #define OPERANDS(least, most, completes_)                                                          \
 	.min_operands = (least), .max_operands = (most), .completes = (completes_)

@@ -127,11 +127,26 @@ static void print_grouped(const struct option *o, bool first)
 	print_option(o);
 }
 
+enum part { SUMMARY, DOC, EXAMPLE };
+
+/* A part of a verb's help; valid until another is asked for. */
+static const char *part_of(const struct verb *v, enum part part)
+{
+	static char text[4096];
+	const char *at = v->help, *end;
+
+	for (int i = 0; i < (int)part; i++)
+		at = strstr(at, "\n\n") + 2;
+	end = strstr(at, "\n\n");
+	snprintf(text, sizeof text, "%.*s", end ? (int)(end - at) : (int)strcspn(at, "\n"), at);
+	return text;
+}
+
 static void print_program(void)
 {
 	printf("cutaway: chat with a language model and watch its insides.\n\nUsage\n");
 	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
-		printf("  cutaway %-9s %-9s  %s\n", v->name, v->operands, v->summary);
+		printf("  cutaway %-9s %-9s  %s\n", v->name, v->operands, part_of(v, SUMMARY));
 	printf("\n");
 	print_wrapped(
 		"Options may stand before or after operands. `cutaway VERB --help` lists those of a verb, "
@@ -139,7 +154,7 @@ static void print_program(void)
 		0);
 	printf("\nExamples\n");
 	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
-		printf("  %s\n", v->example);
+		printf("  %s\n", part_of(v, EXAMPLE));
 	printf("\nExit status\n");
 	for (const struct exit_code *x = exit_codes; x->doc; x++)
 		printf("  %3d  %s\n", x->code, x->doc);
@@ -153,8 +168,8 @@ void help_print(const struct verb *v)
 	}
 	printf("Usage: cutaway %s%s%s%s\n\n", v->name, " [OPTION]...", *v->operands ? " " : "",
 		v->operands);
-	fputs(v->doc, stdout);
-	printf("\nExample\n  %s\n", v->example);
+	puts(part_of(v, DOC));
+	printf("\nExample\n  %s\n", part_of(v, EXAMPLE));
 	each_option(v, print_grouped);
 }
 
@@ -185,9 +200,9 @@ static void man_verbs(void)
 		if (*v->operands)
 			printf(" \\fI%s\\fR", v->operands);
 		printf("\n");
-		man_text(v->doc);
-		printf(".IP\nExample:\n.RS\n.IP\n.EX\n");
-		man_text(v->example);
+		man_text(part_of(v, DOC));
+		printf("\n.IP\nExample:\n.RS\n.IP\n.EX\n");
+		man_text(part_of(v, EXAMPLE));
 		printf("\n.EE\n.RE\n");
 	}
 }

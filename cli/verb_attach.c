@@ -137,9 +137,7 @@ static int attach_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_attach = {
-	VERB(attach, "URL [PROMPT…]",
-		"the same screens and recording over another server: llama-server, vLLM, SGLang"),
-	.example = "cutaway attach http://127.0.0.1:8080",
+	VERB(attach, "URL [PROMPT…]"),
 	.takes = "api-key|temp|top-p|top-k|min-p|seed|max-tokens|stop|system|Recording|ascii|theme",
 	OPERANDS(1, CLI_MAX_OPERANDS, NULL),
 };

@@ -128,7 +128,6 @@ static int bench_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_bench = {
-	VERB(bench, "", "speed against the limits of this machine"),
-	.example = "cutaway bench --json",
+	VERB(bench, ""),
 	.takes = "Model|Kernels|Exactness|shadow|json",
 };

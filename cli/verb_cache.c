@@ -74,8 +74,7 @@ static int cache_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_cache = {
-	VERB_BARE(cache, "[clear]", "the packed weights that are kept for faster starts"),
-	.example = "cutaway cache clear",
+	VERB_BARE(cache, "[clear]"),
 	.takes = "json|csv",
 	OPERANDS(0, 1, "clear"),
 };

@@ -354,8 +354,7 @@ static int certify_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_certify = {
-	VERB(certify, "[MODEL …]", "the proof that all paths give the same bits"),
-	.example = "cutaway certify --quick",
+	VERB(certify, "[MODEL …]"),
 	.takes = "model|seed|visible|skip-below|weights|activations|json",
 	OPERANDS(0, CLI_MAX_OPERANDS, "FILE"),
 };

@@ -297,15 +297,13 @@ static int replay_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_chat = {
-	VERB(chat, "", "chat with a model and watch its insides (the default)"),
-	.example = "cutaway chat --temp 0.7 --spec ngram:4",
+	VERB(chat, ""),
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
 			 "Recording|Screen",
 };
 
 const struct verb verb_replay = {
-	VERB_BARE(replay, "[FILE]", "play a recording on the same screens, no model needed"),
-	.example = "cutaway replay session.db",
+	VERB_BARE(replay, "[FILE]"),
 	.takes = "model|Screen",
 	OPERANDS(0, 1, "RECORDING"),
 	.own = replay_own,

@@ -290,9 +290,7 @@ static int compare_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_compare = {
-	VERB(
-		compare, "A B [PROMPT…]", "two configurations side by side, by turns: speed, bytes, texts"),
-	.example = "cutaway compare 'spec=off' 'spec=ngram:4' --greedy",
+	VERB(compare, "A B [PROMPT…]"),
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
 			 "Screen|Output",
 	.settings = true,

@@ -221,9 +221,7 @@ static int curve_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_curve = {
-	VERB(curve, "MODEL TEXT",
-		"what fewer bits cost: KL, perplexity and speed of a model rounded in many ways"),
-	.example = "cutaway curve --svg bits.svg model.gguf text.txt",
+	VERB(curve, "MODEL TEXT"),
 	.takes = "calibrate|threads|seed|json|csv",
 	OPERANDS(2, 2, "FILE"),
 };

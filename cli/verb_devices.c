@@ -92,7 +92,6 @@ static int devices_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_devices = {
-	VERB_BARE(devices, "", "instruction sets and GPUs, and why one cannot be used"),
-	.example = "cutaway devices --json",
+	VERB_BARE(devices, ""),
 	.takes = "json|csv",
 };

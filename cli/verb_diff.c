@@ -174,8 +174,7 @@ static int diff_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_diff = {
-	VERB(diff, "A B", "two recordings: the first token that differs, and why"),
-	.example = "cutaway diff --side-by-side monday.db tuesday.db",
+	VERB(diff, "A B"),
 	.takes = "model|Kernels|json|Screen",
 	OPERANDS(2, 2, "RECORDING"),
 };

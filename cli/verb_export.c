@@ -157,8 +157,7 @@ static int export_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_export = {
-	VERB(export, "FILE", "a recording in the formats of other tools"),
-	.example = "cutaway export session.db --view pages --at 40 --theme light -o pages.svg",
+	VERB(export, "FILE"),
 	.takes = "theme",
 	OPERANDS(1, 1, "RECORDING"),
 };

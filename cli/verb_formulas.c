@@ -214,8 +214,7 @@ static int formulas_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_formulas = {
-	VERB(formulas, "[FILE]", "memory, latency and intensity: formulas beside what was measured"),
-	.example = "cutaway formulas --sequences 8 --depth 512",
+	VERB(formulas, "[FILE]"),
 	.takes = "Model|Kernels|Exactness|Scheduler|json|csv",
 	OPERANDS(0, 1, "RECORDING"),
 };

@@ -263,9 +263,7 @@ static int lesson_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_lesson = {
-	VERB(lesson, "[NAME | new NAME | sheet [NAME] | report FILE…]",
-		"lessons on inference, with runs, predictions and measurements"),
-	.example = "cutaway lesson kv-cache",
+	VERB(lesson, "[NAME | new NAME | sheet [NAME] | report FILE…]"),
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
 			 "Recording|Screen|json|csv",
 	OPERANDS(0, CLI_MAX_OPERANDS,

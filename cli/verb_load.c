@@ -315,9 +315,7 @@ static int load_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_load = {
-	VERB(load, "",
-		"requests put on the engine, or on a server: latency, throughput, goodput, curves"),
-	.example = "cutaway load --rate 0.5,1,2,4 --scale 0.2 --slo ttft=1s,itl=100ms --svg curve.svg",
+	VERB(load, ""),
 	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|deadline|Scheduler|Speculation|Watching|"
 			 "record|json|csv",
 };

@@ -282,7 +282,6 @@ static int passkey_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_passkey = {
-	VERB(passkey, "", "whether a number hidden in a long text is found again, by its depth"),
-	.example = "cutaway passkey --tokens 4000 --visible stream:4+window:508",
+	VERB(passkey, ""),
 	.takes = "Model|Kernels|Exactness|Scheduler|Speculation|Watching|Recording|seed|json",
 };

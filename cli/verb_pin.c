@@ -94,8 +94,7 @@ static int pin_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_pin = {
-	VERB(pin, "[FILE]", "keep a text's pages in a server's prefix cache for a while"),
-	.example = "cutaway pin report.txt --ttl 1h",
+	VERB(pin, "[FILE]"),
 	.takes = "api-key|json",
 	OPERANDS(0, 1, "FILE"),
 };

@@ -187,9 +187,7 @@ static int prune_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_prune = {
-	VERB(
-		prune, "IN OUT", "a model file with zeros for weights, or without layers, heads, channels"),
-	.example = "cutaway prune --method layers --remove 3 model.gguf model-27-layers.gguf",
+	VERB(prune, "IN OUT"),
 	.takes = "calibrate|threads|seed|record|json",
 	OPERANDS(2, 2, "FILE"),
 };

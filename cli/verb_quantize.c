@@ -180,8 +180,7 @@ static int quantize_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_quantize = {
-	VERB(quantize, "IN OUT", "a model file rounded to another format or grid, by GPTQ, AWQ …"),
-	.example = "cutaway quantize --format q8_0 model-f16.gguf model-q8_0.gguf",
+	VERB(quantize, "IN OUT"),
 	.takes = "calibrate|threads|seed|record|json",
 	OPERANDS(2, 2, "FILE"),
 };

@@ -22,8 +22,7 @@ static int record_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_record = {
-	VERB_BARE(record, "FILE", "a recording of a training, from a trainer's lines of JSON"),
+	VERB_BARE(record, "FILE"),
 	.takes = "",
-	.example = "python3 train.py | cutaway record training.db",
 	OPERANDS(1, 1, "FILE"),
 };

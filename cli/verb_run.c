@@ -270,8 +270,7 @@ static int run_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_run = {
-	VERB(run, "[PROMPT]", "one answer on standard output"),
-	.example = "cutaway run --greedy 'List the first five prime numbers.'",
+	VERB(run, "[PROMPT]"),
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
 			 "Output|outliers|importance",
 	OPERANDS(0, 1, NULL),

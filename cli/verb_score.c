@@ -206,8 +206,7 @@ out:
 }
 
 const struct verb verb_score = {
-	VERB(score, "FILE", "log-probability of each token of a text, perplexity"),
-	.example = "cutaway score --cache-format e4m3 --twin on text.txt",
+	VERB(score, "FILE"),
 	.takes = "Model|Kernels|Exactness|json",
 	OPERANDS(1, 1, "FILE"),
 };

@@ -153,8 +153,7 @@ static int serve_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_serve = {
-	VERB(serve, "", "answer requests over HTTP, as OpenAI's interface has them"),
-	.example = "cutaway serve --port 8080",
+	VERB(serve, ""),
 	.takes = "api-key|Model|Kernels|Exactness|Sampling|max-tokens|stop|overflow|system|Embedding|"
 			 "Scheduler|Speculation|Watching|record|ascii|theme",
 };

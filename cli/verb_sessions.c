@@ -228,8 +228,7 @@ static int sessions_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_sessions = {
-	VERB(sessions, "[name|delete|open …]", "the recordings: list, name, delete, open"),
-	.example = "cutaway sessions --find 'prime numbers'",
+	VERB(sessions, "[name|delete|open …]"),
 	.takes = "json|csv|Screen",
 	OPERANDS(0, CLI_MAX_OPERANDS, "name delete open"),
 };

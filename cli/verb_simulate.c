@@ -362,8 +362,7 @@ static int simulate_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_simulate = {
-	VERB(simulate, "", "a load on up to thousands of replicas, in simulated time"),
-	.example = "cutaway simulate --fit session.db --replicas 100 --rate 150 --requests 100000",
+	VERB(simulate, ""),
 	.takes = "ctx|Scheduler|spec|seed|max-tokens|json|csv|tensor-parallel|pipeline-parallel|"
 			 "micro-batches|sequence-parallel|link|exchange|prefill-ranks|prefill-least",
 };

@@ -52,7 +52,6 @@ static int tokenize_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_tokenize = {
-	VERB(tokenize, "", "standard input to token ids"),
-	.example = "printf 'Hello' | cutaway tokenize --json",
+	VERB(tokenize, ""),
 	.takes = "model|json",
 };

@@ -300,8 +300,7 @@ static int verify_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_verify = {
-	VERB(verify, "FILE", "compute a recording again, compare every hash"),
-	.example = "cutaway verify session.db",
+	VERB(verify, "FILE"),
 	.takes = "model|Kernels|json",
 	OPERANDS(1, 1, "RECORDING"),
 };

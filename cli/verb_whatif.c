@@ -180,8 +180,7 @@ static int whatif_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_whatif = {
-	VERB(whatif, "FILE", "the recorded requests under other settings, without the model"),
-	.example = "cutaway whatif session.db --page-size 64 --pages 40",
+	VERB(whatif, "FILE"),
 	.takes = "model|Scheduler|spec|json",
 	OPERANDS(1, 1, "RECORDING"),
 };

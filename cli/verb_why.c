@@ -32,8 +32,7 @@ static int why_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_why = {
-	VERB(why, "WHAT [WHERE]", "explain a decision from the recording alone"),
-	.example = "cutaway why slow --file session.db",
+	VERB(why, "WHAT [WHERE]"),
 	.takes = "",
 	OPERANDS(1, 2, "miss evict preempt wait reject token slow price route"),
 };

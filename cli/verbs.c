@@ -3,7 +3,7 @@
 #include "base/embed.h"
 #include "cli/cli.h"
 
-#define X(name) EMBED(verb_doc_##name, "cli/help/" #name ".txt");
+#define X(name) EMBED(verb_help_##name, "cli/help/" #name ".txt");
 VERBS(X)
 #undef X
 

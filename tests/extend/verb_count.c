@@ -36,11 +36,11 @@ static int count_verb(const struct cli *c, struct err *e)
 	return 0;
 }
 
-static const char verb_doc_count[] = "Counts the bytes of FILE, or its lines.\n";
+static const char verb_help_count[] =
+	"how long a file is\n\nCounts the bytes of FILE, or its lines.\n\ncutaway count --lines text.txt\n";
 
 const struct verb verb_count = {
-	VERB(count, "FILE", "how long a file is"),
-	.example = "cutaway count --lines text.txt",
+	VERB(count, "FILE"),
 	.takes = "json", /* options of others, by group or by name */
 	OPERANDS(1, 1, "FILE"),
 };
