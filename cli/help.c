@@ -1,5 +1,5 @@
-/* Help, manual page and completion, all written from the tables in verbs.c and options.c. Thread:
- * main's. */
+/* Help, manual page and completion, all written from the list of verbs, their texts in help/ and
+ * the tables of options. Thread: main's. */
 #include <stdio.h>
 #include <string.h>
 

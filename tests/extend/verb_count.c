@@ -36,8 +36,9 @@ static int count_verb(const struct cli *c, struct err *e)
 	return 0;
 }
 
-static const char verb_help_count[] =
-	"how long a file is\n\nCounts the bytes of FILE, or its lines.\n\ncutaway count --lines text.txt\n";
+static const char verb_help_count[] = "how long a file is\n\n"
+									  "Counts the bytes of FILE, or its lines.\n\n"
+									  "cutaway count --lines text.txt\n";
 
 const struct verb verb_count = {
 	VERB(count, "FILE"),
