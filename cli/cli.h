@@ -139,6 +139,16 @@ const char *cli_api_key(const struct cli *c);
 /* Was the option of this name given on the command line? */
 bool cli_given(const struct cli *c, const char *name);
 
+/* The program as one of several processes, which mpirun started, or --ranks starts (ranks.c): rank
+ * 0 runs the verb, the others follow its engines (engine/core/engine_follow.h) and print nothing.
+ *
+ * Joins those that were started with this process. True: this is not rank 0; all is over, and e has
+ * its exit status. */
+bool ranks_follow(struct err *e);
+/* After the command line was read: starts the others that --ranks asks for, or sets it to how many
+ * there are. */
+int ranks_begin(struct cli *c, struct err *e);
+
 /* Printed on standard output; v NULL: of the whole program. */
 void help_print(const struct verb *v);
 void help_man(void);

@@ -12,7 +12,6 @@
 #include "base/version.h"
 #include "cli/cli.h"
 #include "cli/out.h"
-#include "cli/ranks.h"
 #include "engine/ranks/transport.h"
 #include "kernels/kernels.h"
 

@@ -381,11 +381,6 @@ static int cut_words(char *text, char *word[], int most)
 	return n;
 }
 
-static bool is_setting(const char *name)
-{
-	return setting_find(engine_settings, name) || setting_find(answer_settings, name);
-}
-
 int cli_settings(struct cli *c, const char *text, char **words, struct err *e)
 {
 	char *word[CLI_MAX_GIVEN];
@@ -396,13 +391,14 @@ int cli_settings(struct cli *c, const char *text, char **words, struct err *e)
 	n = cut_words(*words, word, CLI_MAX_GIVEN);
 	for (int i = 0; i < n; i += used) {
 		const int before = c->n_given;
+		const char *name;
 
 		used = parse_option(c, word[i], i + 1 < n ? word[i + 1] : NULL, e);
 		if (used < 0)
 			return -1;
-		if (c->n_given > before && !is_setting(c->given[before]))
-			return err_set(
-				e, ERR_USAGE, "--%s is no setting of the engine or of an answer", c->given[before]);
+		name = c->n_given > before ? c->given[before] : NULL;
+		if (name && !setting_find(engine_settings, name) && !setting_find(answer_settings, name))
+			return err_set(e, ERR_USAGE, "--%s is no setting of the engine or of an answer", name);
 	}
 	return 0;
 }

@@ -74,23 +74,16 @@ static int answers(struct attach *a, const struct cli *c, struct err *e)
 
 /* ---- all ---- */
 
-/* The server decides on all that does not travel with a request. */
-static int check(const struct attach *a, const struct cli *c, struct err *e)
-{
-	for (const struct setting *s = answer_settings; s->name; s++)
-		if (cli_given(c, s->name) && attach_takes(a, s, e))
-			return -1;
-	return 0;
-}
-
 static int run(struct attach *a, const struct cli *c, struct tui_end *end, struct err *e)
 {
 	struct tui_options o = chat_screen(c);
 	char *history = NULL;
 	int rc;
 
-	if (check(a, c, e))
-		return -1;
+	/* the server decides on all that does not travel with a request */
+	for (const struct setting *s = answer_settings; s->name; s++)
+		if (cli_given(c, s->name) && attach_takes(a, s, e))
+			return -1;
 	if (c->n_operands > 1)
 		return answers(a, c, e);
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))

@@ -77,15 +77,6 @@ static void print_table(const struct bench_report *r)
 #undef X
 }
 
-static int check_options(const struct cli *c, struct err *e)
-{
-	if (opts.only && !bench_knows(opts.only))
-		return err_set(e, ERR_USAGE, "bench has no figure \"%s\"", opts.only);
-	if (opts.turns && (!opts.only || c->json))
-		return err_set(e, ERR_USAGE, "--turns needs --only NAME, and no other output");
-	return 0;
-}
-
 /* Each line on standard input requests a run; end of file ends the turns. */
 static bool take_turn(void *arg, double value)
 {
@@ -119,7 +110,11 @@ static int bench_verb(const struct cli *c, struct err *e)
 {
 	struct engine_options o = c->engine;
 	char *path = NULL;
-	if (check_options(c, e) || model_find(c, &path, e))
+	if (opts.only && !bench_knows(opts.only))
+		return err_set(e, ERR_USAGE, "bench has no figure \"%s\"", opts.only);
+	if (opts.turns && (!opts.only || c->json))
+		return err_set(e, ERR_USAGE, "--turns needs --only NAME, and no other output");
+	if (model_find(c, &path, e))
 		return -1;
 	o.model = path;
 	int status = opts.turns ? bench_turns(&o, opts.only, take_turn, NULL, e) : measure(c, &o, e);

@@ -28,11 +28,6 @@ static const struct setting certify_own[] = {
 
 enum { SECONDS = 170, SECONDS_QUICK = 18, LEFT_SHOWN = 120 };
 
-static const char *verdict(const struct certify_case *c)
-{
-	return !c->equal ? "DIFFER" : *c->idle ? "idle" : "equal";
-}
-
 static void add_case(struct json *j, const struct certify_case *c)
 {
 	json_object(j, NULL);
@@ -52,8 +47,12 @@ static void certify_progress(void *json, const struct certify_case *c)
 	if (json)
 		add_case(json, c);
 	else
-		printf("%-6s %-13s %-10s %4d tokens%s%s%s%s\n", verdict(c), c->axis, c->what, c->tokens,
-			*c->seen ? "  " : "", c->seen, *c->idle ? "; idle: " : "", c->idle);
+		printf("%-6s %-13s %-10s %4d tokens%s%s%s%s\n",
+			!c->equal  ? "DIFFER"
+			: *c->idle ? "idle"
+					   : "equal",
+			c->axis, c->what, c->tokens, *c->seen ? "  " : "", c->seen, *c->idle ? "; idle: " : "",
+			c->idle);
 	fflush(stdout);
 	out_progress("certify: %d cases, %d of %d pairs, %.0f s; about %.0f s more …", c->n_done,
 		c->pairs_met, c->pairs_possible, c->seconds, c->left);

@@ -9,15 +9,6 @@
 
 enum { MOST = 64 };
 
-/* Instruction sets of this processor, best first. */
-static void print_cpu(void)
-{
-	printf("cpu    ");
-	for (const char *const *isa = k_isas(); *isa; isa++)
-		printf(" %s", *isa);
-	printf("\n");
-}
-
 static const struct listing_column columns[] = { { "index", "index", 5 }, { "name", "name", -32 },
 	{ "memory_bytes", "memory", 10 }, { "processors", "SMs", 5 },
 	{ "capability", "capability", 10 }, { "driver", "driver", 7 }, { "usable", "usable", 6 },
@@ -78,8 +69,8 @@ static int devices_verb(const struct cli *c, struct err *e)
 	n = n < 0 ? 0 : n;
 	if (c->json)
 		begin_json(&j, why.text);
-	else
-		print_cpu();
+	for (const char *const *isa = k_isas(); !c->json && *isa; isa++) /* best first */
+		printf("%s %s%s", isa == k_isas() ? "cpu    " : "", *isa, isa[1] ? "" : "\n");
 	if (listing_open(&l, columns, stdout, c->json ? &j : NULL, c->csv, e))
 		return -1;
 	for (int i = 0; i < n; i++)

@@ -85,13 +85,6 @@ static void list_row(struct listing *out, int32_t number, const char *path,
 	listing_text(out, l->text);
 }
 
-/* With --find: whether the words were said in it; the line around them is its text then. */
-static bool is_listed(const char *path, struct listed *l)
-{
-	listed_read(path, l);
-	return !opts.find || listed_said(path, opts.find, l->text);
-}
-
 static int print_list(const struct cli *c, struct err *e)
 {
 	struct json j = { 0 };
@@ -109,7 +102,9 @@ static int print_list(const struct cli *c, struct err *e)
 		struct listed l;
 
 		snprintf(path, sizeof path, "%s%s", r.folder, r.file[i].name);
-		if (!is_listed(path, &l))
+		listed_read(path, &l);
+		/* the line around the words is its text then */
+		if (opts.find && !listed_said(path, opts.find, l.text))
 			continue;
 		list_row(&out, i + 1, path, &r.file[i], &l);
 		n++;
@@ -153,14 +148,6 @@ static bool agreed(const char *path, const struct listed *l)
 	return fgets(answer, sizeof answer, stdin) && (*answer == 'y' || *answer == 'Y');
 }
 
-static int delete_file(const char *path, struct err *e)
-{
-	if (session_file_delete(path, e))
-		return -1;
-	printf("deleted %s\n", path);
-	return 0;
-}
-
 /* Numbers mean the list as it is now: all are looked up before the first is deleted. */
 static int delete_recordings(const struct cli *c, struct err *e)
 {
@@ -181,10 +168,10 @@ static int delete_recordings(const struct cli *c, struct err *e)
 				 : 0;
 	for (int i = 0; !rc && i < n; i++) {
 		rc = session_file_ours(path[i], "delete", &l, e);
-		if (!rc && agreed(path[i], &l))
-			rc = delete_file(path[i], e);
-		else if (!rc)
+		if (!rc && !agreed(path[i], &l))
 			printf("kept\n");
+		else if (!rc && !(rc = session_file_delete(path[i], e)))
+			printf("deleted %s\n", path[i]);
 	}
 	for (int i = 0; i < n; i++)
 		free(path[i]);

@@ -19,17 +19,6 @@ static const struct setting tokenize_own[] = {
 	{ 0 },
 };
 
-static int print_ids(const int32_t *ids, size_t n, bool as_json, struct err *e)
-{
-	struct json j = { 0 };
-	for (size_t i = 0; i < n && !as_json; i++)
-		printf("%d\n", ids[i]);
-	if (!as_json)
-		return 0;
-	json_ids(&j, NULL, ids, n);
-	return json_print(&j, e);
-}
-
 static int tokenize_verb(const struct cli *c, struct err *e)
 {
 	struct gguf *g = NULL;
@@ -37,10 +26,17 @@ static int tokenize_verb(const struct cli *c, struct err *e)
 	char *path = NULL, *text = NULL;
 	int32_t *ids = NULL;
 	size_t size, n = 0, cap = 0;
+	struct json j = { 0 };
 	if (!model_find(c, &path, e) && !gguf_open(&g, path, e) && !tokenizer_open(&t, g, e) &&
 		!in_read(NULL, &text, &size, e) &&
-		!tokenizer_encode(t, text, size, !opts.plain, &ids, &n, &cap, e))
-		print_ids(ids, n, c->json, e);
+		!tokenizer_encode(t, text, size, !opts.plain, &ids, &n, &cap, e)) {
+		for (size_t i = 0; i < n && !c->json; i++)
+			printf("%d\n", ids[i]);
+		if (c->json) {
+			json_ids(&j, NULL, ids, n);
+			json_print(&j, e);
+		}
+	}
 	if (t)
 		tokenizer_close(t);
 	if (g)

@@ -118,15 +118,6 @@ static int print_json(const struct whatif *w, struct err *e)
 	return json_print(&j, e);
 }
 
-static void ask_what_was_opts(const struct cli *c, struct whatif_settings *s)
-{
-	s->to = c->engine;
-	for (int i = 0; i < N_ENGINE_SETTINGS; i++)
-		s->given[i] = cli_given(c, engine_settings[i].name) && i != ENGINE_AT_model;
-	if (!s->given[ENGINE_AT_spec])
-		s->to.spec = NULL;
-}
-
 static bool progress(void *arg, int64_t done, int64_t all)
 {
 	(void)arg;
@@ -166,10 +157,13 @@ static int run_real(
 
 static int whatif_verb(const struct cli *c, struct err *e)
 {
-	struct whatif_settings s = { 0 };
+	struct whatif_settings s = { .to = c->engine };
 	struct whatif w;
 
-	ask_what_was_opts(c, &s);
+	for (int i = 0; i < N_ENGINE_SETTINGS; i++)
+		s.given[i] = cli_given(c, engine_settings[i].name) && i != ENGINE_AT_model;
+	if (!s.given[ENGINE_AT_spec])
+		s.to.spec = NULL;
 	if (whatif_run(c->operand[0], &s, &w, e) || (opts.verify && run_real(c, &s, &w, e)))
 		return -1;
 	if (!c->json)

@@ -91,15 +91,10 @@ int32_t change_plan_layer(const struct change_plan *p, int32_t i)
 	return end - i;
 }
 
-static bool is_key(const struct gguf_pair *p, const char *key)
-{
-	return p->key_size == strlen(key) && !memcmp(p->key, key, p->key_size);
-}
-
 static bool is_copied(const struct gguf_pair *p, const char *own, const char *const *replaced)
 {
 	for (; *replaced; replaced++)
-		if (is_key(p, *replaced))
+		if (p->key_size == strlen(*replaced) && !memcmp(p->key, *replaced, p->key_size))
 			return false;
 	return p->key_size <= strlen(own) || memcmp(p->key, own, strlen(own)) != 0;
 }

@@ -218,14 +218,6 @@ static int scale_inputs(struct job *job, struct err *e)
 	return 0;
 }
 
-/* A matrix of another width is none of those that the model reads. */
-static void check_inputs(struct job *job)
-{
-	for (struct layer_part *p = job->p->part; p < job->p->part + job->p->n; p++)
-		if (p->input >= 0 && p->cols != job->in[p->input].n)
-			p->input = -1;
-}
-
 /* The weights become those of the result. */
 static int take_result(struct layer_part *p, struct layer_sums *sums, struct err *e)
 {
@@ -256,10 +248,11 @@ int layer_job_run(const struct quant_options *o, struct layer_parts *p, struct l
 	const bool hessians = o->method == QUANT_GPTQ || o->method == QUANT_AWQ;
 	int rc = layer_pass(p, job.in, hessians ? ~0u : 0, e);
 
-	if (!rc) {
-		check_inputs(&job);
-		rc = scale_inputs(&job, e) || round_parts(&job, e) ? -1 : 0;
-	}
+	/* a matrix of another width is none of those that the model reads */
+	for (struct layer_part *w = p->part; !rc && w < p->part + p->n; w++)
+		if (w->input >= 0 && w->cols != job.in[w->input].n)
+			w->input = -1;
+	rc = rc || scale_inputs(&job, e) || round_parts(&job, e) ? -1 : 0;
 	calibration_free(job.in);
 	for (int32_t i = 0; i < p->n && !rc; i++)
 		rc = take_result(&p->part[i], sums, e);
