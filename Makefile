@@ -132,12 +132,13 @@ $(BUILD)/kernels/cuda/image.o: ALL_CFLAGS += -DCUTAWAY_CUDA_IMAGE='"$(CUDA_IMAGE
 	-DCUTAWAY_CUDA_ARCHS='"$(foreach a,$(CUDA_ARCHS),sm_$(a)) compute_$(CUDA_PTX)"'
 endif
 
-# Prompts, lessons, the texts of F1 and the end of the manual page are part of the program (base/embed.h).
+# Prompts, lessons, the texts of F1, the help of verbs and the end of the manual page are part of the program (base/embed.h).
 $(BUILD)/base/prompts.o: demos/prompts.txt
 $(BUILD)/sessions/lesson/lesson_shipped.o: $(wildcard demos/lessons/*.md)
 $(BUILD)/tui/views/view_help.o: $(wildcard tui/views/help/*.txt)
 $(BUILD)/sessions/lesson/lesson_files.o: sessions/lesson/lesson_new.md
 $(BUILD)/cli/help.o: cli/manual_end.man
+$(BUILD)/cli/verbs.o: $(wildcard cli/help/*.txt)
 SCREEN_HELP := $(wildcard tui/*/*.txt)
 $(foreach t,$(SCREEN_HELP:.txt=),$(eval $(BUILD)/$(t).o: $(t).txt))
 # The page of `export --to html` likewise.

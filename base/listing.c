@@ -35,18 +35,6 @@ void csv_text(FILE *out, const char *text, size_t size)
 	putc('"', out);
 }
 
-/* ---- CSV ---- */
-
-/* Where the next value goes, behind its comma; NULL: nowhere. */
-static FILE *csv_next(const struct listing *l)
-{
-	if (!l->csv.out || !l->column[l->at].key)
-		return NULL;
-	if (l->at)
-		putc(',', l->csv.out);
-	return l->csv.out;
-}
-
 static bool is_end(const struct listing_column *c)
 {
 	return !c->key && !c->head;
@@ -55,8 +43,6 @@ static bool is_end(const struct listing_column *c)
 int listing_open(struct listing *l, const struct listing_column *columns, FILE *text,
 	struct json *json, const char *csv, struct err *e)
 {
-	FILE *out;
-
 	*l = (struct listing){ .column = columns, .text = json ? NULL : text, .json = json };
 	if (!csv)
 		return 0;
@@ -65,11 +51,10 @@ int listing_open(struct listing *l, const struct listing_column *columns, FILE *
 			json_drop(json);
 		return -1;
 	}
-	for (; !is_end(&columns[l->at]); l->at++)
-		if ((out = csv_next(l)))
-			fputs(columns[l->at].key, out);
+	for (int i = 0; !is_end(&columns[i]); i++)
+		if (columns[i].key)
+			fprintf(l->csv.out, "%s%s", i ? "," : "", columns[i].key);
 	fputs("\r\n", l->csv.out);
-	l->at = 0;
 	return 0;
 }
 
@@ -125,9 +110,17 @@ static struct json *json_next(const struct listing *l)
 	return l->column[l->at].key ? l->json : NULL;
 }
 
-/* Text that the value has; then the next column's turn. */
-static void end_value(struct listing *l, const char *text)
+/* The value as text, and in CSV (NULL: empty; quoted); then the next column's turn. */
+static void put_value(struct listing *l, const char *text, const char *csv, bool quoted)
 {
+	FILE *out = l->column[l->at].key ? l->csv.out : NULL;
+
+	if (out && l->at)
+		putc(',', out);
+	if (out && csv && quoted)
+		csv_text(out, csv, strlen(csv));
+	else if (out && csv)
+		fputs(csv, out);
 	if (l->text && !l->has_rows)
 		put_heads(l);
 	if (l->text && l->column[l->at].head)
@@ -147,56 +140,44 @@ static void end_value(struct listing *l, const char *text)
 void listing_int(struct listing *l, int64_t value)
 {
 	struct json *j = json_next(l);
-	FILE *csv = csv_next(l);
 	char text[24];
 
 	snprintf(text, sizeof text, "%lld", (long long)value);
 	if (j)
 		json_int(j, l->column[l->at].key, value);
-	if (csv)
-		fputs(text, csv);
-	end_value(l, text);
+	put_value(l, text, text, false);
 }
 
 void listing_real(struct listing *l, double value, int digits)
 {
 	struct json *j = json_next(l);
-	FILE *csv = csv_next(l);
 	char text[40] = "-";
 
 	if (isfinite(value))
 		snprintf(text, sizeof text, "%.*g", digits, value);
 	if (j)
 		json_real(j, l->column[l->at].key, value, digits);
-	if (csv && isfinite(value))
-		fputs(text, csv);
-	end_value(l, text);
+	put_value(l, text, isfinite(value) ? text : NULL, false);
 }
 
 void listing_bool(struct listing *l, bool value)
 {
 	struct json *j = json_next(l);
-	FILE *csv = csv_next(l);
 
 	if (j)
 		json_bool(j, l->column[l->at].key, value);
-	if (csv)
-		putc(value ? '1' : '0', csv);
-	end_value(l, value ? "yes" : "no");
+	put_value(l, value ? "yes" : "no", value ? "1" : "0", false);
 }
 
 void listing_text(struct listing *l, const char *value)
 {
 	struct json *j = json_next(l);
-	FILE *csv = csv_next(l);
 
 	if (j && value)
 		json_text(j, l->column[l->at].key, value);
 	else if (j)
 		json_null(j, l->column[l->at].key);
-	if (csv && value)
-		csv_text(csv, value, strlen(value));
-	end_value(l, value ? value : "-");
+	put_value(l, value ? value : "-", value, true);
 }
 
 void listing_as(struct listing *l, const char *fmt, ...)

@@ -103,10 +103,8 @@ int models_find(const char *what, char **path, struct err *e)
 		else if (l->n)
 			folder(l->folder[one], at);
 	}
-	if (!rc && asprintf(path, "%s%s", at, *at ? l->name[one] : what) < 0) {
-		*path = NULL;
-		rc = err_set(e, ERR_MEMORY, "no memory for the name of a model");
-	}
+	if (!rc)
+		rc = paths_print(path, e, "%s%s", at, *at ? l->name[one] : what);
 	free(l);
 	return rc;
 }

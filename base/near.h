@@ -1,11 +1,24 @@
-/* How near two names are, for "did you mean". Pure. Thread: any. */
+/* How near two names are, for "did you mean", and how well a text answers what somebody types to
+ * find it. Pure. Thread: any. */
 #ifndef CUTAWAY_BASE_NEAR_H
 #define CUTAWAY_BASE_NEAR_H
+
+#include <stddef.h>
 
 enum { NEAR_LONGEST = 31, NEAR_ENOUGH = 2 }; /* edits that still suggest a name */
 
 /* Edits that make b of a, a swap of adjacent characters counting as one (Damerau 1964, restricted);
  * NEAR_LONGEST if a name is longer than that. */
 int near_edits(const char *a, const char *b);
+
+/* Finding as in fzf: letters in order; ASCII letters in any case. */
+enum { FUZZY_NONE = -1, FUZZY_BEST = 100 };
+
+/* A word of n bytes in a text: FUZZY_BEST, it is the text; less where it begins so, less where a
+ * word of it does, where it stands within one, where its letters are scattered in order;
+ * FUZZY_NONE: not at all. */
+int fuzzy_score(const char *text, const char *word, size_t n);
+/* Whether it stands in the text in one piece. */
+int fuzzy_within(const char *text, const char *word, size_t n);
 
 #endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,30 +42,39 @@ static int make_folders(char *path, struct err *e)
 	return 0;
 }
 
+int paths_print(char **path, struct err *e, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(path, fmt, ap);
+	va_end(ap);
+	if (n >= 0)
+		return 0;
+	*path = NULL;
+	return err_set(e, ERR_MEMORY, "no memory for a path");
+}
+
 /* An XDG variable counts only if it is an absolute path (the specification says so). */
 static int in_folder(
 	const char *variable, const char *fallback, const char *rest, char **path, struct err *e)
 {
 	const char *dir = getenv(variable), *top = home();
-	int n;
+	int rc;
 
 	*path = NULL;
 	if (dir && dir[0] == '/')
-		n = asprintf(path, "%s/cutaway/%s", dir, rest);
+		rc = paths_print(path, e, "%s/cutaway/%s", dir, rest);
 	else if (top)
-		n = asprintf(path, "%s/%s/cutaway/%s", top, fallback, rest);
+		rc = paths_print(path, e, "%s/%s/cutaway/%s", top, fallback, rest);
 	else
 		return err_set(e, ERR_IO, "no home folder: set HOME or %s", variable);
-	if (n < 0) {
-		*path = NULL;
-		return err_set(e, ERR_MEMORY, "no memory for a path");
-	}
-	if (make_folders(*path, e)) {
-		free(*path);
-		*path = NULL;
-		return -1;
-	}
-	return 0;
+	if (!rc && !make_folders(*path, e))
+		return 0;
+	free(*path);
+	*path = NULL;
+	return -1;
 }
 
 int paths_data(const char *rest, char **path, struct err *e)
@@ -93,16 +103,11 @@ bool paths_is_name(const char *name, size_t most)
 	return is;
 }
 
-int paths_history(char **path, struct err *e)
-{
-	return paths_state("history", path, e);
-}
-
 int paths_new_recording(const char *folder, char **path, struct err *e)
 {
 	time_t now = time(NULL);
 	struct tm local;
-	char stamp[32], name[64];
+	char stamp[32], number[16] = "", name[64];
 	const size_t n = folder ? strlen(folder) : 0;
 	int fd;
 
@@ -110,14 +115,12 @@ int paths_new_recording(const char *folder, char **path, struct err *e)
 		return err_set(e, ERR_IO, "the clock cannot be read");
 	for (int i = 1; i < 1000; i++) {
 		/* A number distinguishes sessions begun within one second. */
-		if (i == 1)
-			snprintf(name, sizeof name, "sessions/%s.db", stamp);
-		else
-			snprintf(name, sizeof name, "sessions/%s-%d.db", stamp, i);
-		if (folder &&
-			asprintf(path, "%s%s", folder, strchr(name, '/') + (n && folder[n - 1] == '/')) < 0)
-			return err_set(e, ERR_MEMORY, "no memory for a path");
-		if (!folder && paths_data(name, path, e))
+		if (i > 1)
+			snprintf(number, sizeof number, "-%d", i);
+		snprintf(name, sizeof name, "sessions/%s%s.db", stamp, number);
+		if (folder ? paths_print(
+						 path, e, "%s%s", folder, strchr(name, '/') + (n && folder[n - 1] == '/'))
+				   : paths_data(name, path, e))
 			return -1;
 		/* Created empty right away, so that a session begun at the same moment takes another
 		 * name. */

@@ -15,15 +15,16 @@
 
 int paths_data(const char *rest, char **path, struct err *e);  /* kept: models, recordings */
 int paths_cache(const char *rest, char **path, struct err *e); /* may be deleted at any time */
-/* kept, but specific to this machine: history */
+/* kept, but specific to this machine: "history" of the prompt */
 int paths_state(const char *rest, char **path, struct err *e);
 
+/* A path as printf() makes it, malloc'd; NULL without memory. */
+int paths_print(char **path, struct err *e, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 /* May somebody give a file here this name: of 1 to `most` bytes, which a line can show, without a
  * slash, and without a dot or a dash at its beginning? */
 bool paths_is_name(const char *name, size_t most);
 
-/* The file of the prompt's history. */
-int paths_history(char **path, struct err *e);
 /* A file for a new recording in a folder (NULL: that of all recordings), named after the local
  * time. It is created empty, so that no other session takes the name; if it cannot be created,
  * opening it reports why. */

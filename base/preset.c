@@ -19,9 +19,7 @@ int preset_path(const char *name, char **path, struct err *e)
 			"preset %.60s: a name of 1 to 60 bytes without a slash is needed, and no dot or "
 			"dash at its beginning",
 			name);
-	if (asprintf(&rest, "presets/%s", name) < 0)
-		return err_set(e, ERR_MEMORY, "no memory for a path");
-	rc = paths_data(rest, path, e);
+	rc = paths_print(&rest, e, "presets/%s", name) || paths_data(rest, path, e) ? -1 : 0;
 	free(rest);
 	return rc;
 }

@@ -128,15 +128,6 @@ static int32_t begins_with(const struct recordings *r, const char *what)
 	return found;
 }
 
-static int in_folder(const struct recordings *r, int32_t i, char **path, struct err *e)
-{
-	if (asprintf(path, "%s%s", r->folder, r->file[i].name) < 0) {
-		*path = NULL;
-		return err_set(e, ERR_MEMORY, "no memory for a path");
-	}
-	return 0;
-}
-
 static int find_in(const struct recordings *r, const char *what, char **path, struct err *e)
 {
 	const int64_t number = what ? number_of(what) : 1;
@@ -154,10 +145,8 @@ static int find_in(const struct recordings *r, const char *what, char **path, st
 	if (i < 0 && number)
 		return err_set(
 			e, ERR_USAGE, "there is no recording %s: `cutaway sessions` lists %d", what, (int)r->n);
-	if (i >= 0)
-		return in_folder(r, i, path, e);
-	*path = strdup(what);
-	return *path ? 0 : err_set(e, ERR_MEMORY, "no memory for a path");
+	return i < 0 ? paths_print(path, e, "%s", what)
+				 : paths_print(path, e, "%s%s", r->folder, r->file[i].name);
 }
 
 int recordings_find(const char *what, char **path, struct err *e)
@@ -166,15 +155,20 @@ int recordings_find(const char *what, char **path, struct err *e)
 	int rc;
 
 	*path = NULL;
-	if (what && (!*what || strchr(what, '/') || !access(what, F_OK))) {
-		*path = strdup(what);
-		return *path ? 0 : err_set(e, ERR_MEMORY, "no memory for a path");
-	}
+	if (what && (!*what || strchr(what, '/') || !access(what, F_OK)))
+		return paths_print(path, e, "%s", what);
 	if (recordings_open(&r, e))
 		return -1;
 	rc = find_in(&r, what, path, e);
 	recordings_close(&r);
 	return rc;
+}
+
+int recordings_beside(char **beside, const char *path, char mark, const char *name, struct err *e)
+{
+	const size_t n = strlen(path) - strlen(ending) * text_ends(path, ending);
+
+	return paths_print(beside, e, "%.*s%c%s%s", (int)n, path, mark, name, ending);
 }
 
 size_t recordings_stem(const char *name, bool *stamp)
@@ -195,9 +189,7 @@ int recordings_new_path(const char *name, char **path, struct err *e)
 			"%s is no name for a recording: not only digits, no slash, no dot or dash at the "
 			"beginning, at most 199 bytes",
 			clean ? clean : "that");
-	else if (asprintf(&rest, "sessions/%s%s", name, text_ends(name, ending) ? "" : ending) < 0)
-		rest = NULL, err_set(e, ERR_MEMORY, "no memory for a path");
-	else
+	else if (!paths_print(&rest, e, "sessions/%s%s", name, text_ends(name, ending) ? "" : ending))
 		rc = paths_data(rest, path, e);
 	free(rest);
 	free(clean);

@@ -36,6 +36,8 @@ int recordings_find(const char *what, char **path, struct err *e);
 /* Is the word a number of the list, and no file that is there? Such a number means another
  * recording when one is written. */
 bool recordings_is_number(const char *what);
+/* The path of one that belongs to another: "r.db" with '-' and "b" is r-b.db. malloc'd. */
+int recordings_beside(char **beside, const char *path, char mark, const char *name, struct err *e);
 /* Bytes of a recording's name without its ending. stamp: nobody named it, it is the time at which
  * it began. */
 size_t recordings_stem(const char *name, bool *stamp);

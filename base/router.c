@@ -141,15 +141,10 @@ static int32_t pick_prefix(struct router *r, const struct router_request *q, str
 	return best;
 }
 
-const struct router_kind router_kinds[] = {
-	{ "round-robin", "one after the other", pick_round },
-	{ "random", "each as likely", pick_random },
-	{ "two-choices", "of two drawn at random the less loaded one (Mitzenmacher 2001)", pick_two },
-	{ "least-loaded", "that with the fewest requests under way", pick_least },
-	{ "prefix", "that which got the longest matching beginning, while loads are in balance",
-		pick_prefix },
-	{ 0 },
-};
+/* Mitzenmacher 2001 has two choices. */
+const struct router_kind router_kinds[] = { { "round-robin", pick_round },
+	{ "random", pick_random }, { "two-choices", pick_two }, { "least-loaded", pick_least },
+	{ "prefix", pick_prefix }, { 0 } };
 
 const char *router_name(int i)
 {

@@ -28,7 +28,7 @@ struct router_why {
 
 struct router;
 struct router_kind {
-	const char *name, *doc;
+	const char *name;
 	int32_t (*pick)(struct router *r, const struct router_request *q, struct router_why *why);
 };
 extern const struct router_kind router_kinds[]; /* ends with name NULL; the first is the default */

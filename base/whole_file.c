@@ -3,17 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/paths.h"
 #include "base/text.h"
 
 enum { TRIES = 1000 };
 
-static bool is_database(const char *path)
+bool file_is_database(const char *path)
 {
 	static const char start[] = "SQLite format 3";
 	char head[sizeof start] = "";
@@ -34,10 +34,8 @@ static int open_part(struct whole_file *f, const struct stat *old, struct err *e
 
 	for (int i = 0; fd < 0 && i < TRIES; i++) {
 		free(f->part);
-		if (asprintf(&f->part, "%s.%ld-%d.part", f->path, (long)getpid(), i) < 0) {
-			f->part = NULL;
-			return err_set(e, ERR_MEMORY, "no memory for a path");
-		}
+		if (paths_print(&f->part, e, "%s.%ld-%d.part", f->path, (long)getpid(), i))
+			return -1;
 		fd = open(f->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (fd < 0 && errno != EEXIST)
 			break;
@@ -77,7 +75,7 @@ static int open_beside(struct whole_file *f, const struct stat *old, struct err 
 	f->path = old ? realpath(f->name, NULL) : strdup(f->name);
 	if (!f->path)
 		return err_set(e, ERR_IO, "%s: %s", f->name, strerror(errno));
-	if (is_database(f->path))
+	if (file_is_database(f->path))
 		return err_set(e, ERR_USAGE,
 			"%s is a recording, or a part of one, and is not written over: choose another "
 			"name",

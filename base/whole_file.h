@@ -9,6 +9,7 @@
 #ifndef CUTAWAY_BASE_WHOLE_FILE_H
 #define CUTAWAY_BASE_WHOLE_FILE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -24,5 +25,7 @@ int whole_file_open(struct whole_file *f, const char *name, struct err *e);
 /* Renames it to its final path, or deletes it if `failed` or if not all could be written. Call it
  * once after a successful open. */
 int whole_file_close(struct whole_file *f, int failed, struct err *e);
+/* Whether it is one of SQLite's, as a recording is, or belongs to one. */
+bool file_is_database(const char *path);
 
 #endif

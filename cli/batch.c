@@ -9,7 +9,8 @@
 
 #include "base/array.h"
 #include "base/json.h"
-#include "cli/batch.h"
+#include "cli/interrupt.h"
+#include "cli/run.h"
 #include "cli/out.h"
 #include "cli/open.h"
 #include "cli/prompt.h"
@@ -85,7 +86,6 @@ static size_t unescape(char *line, size_t size)
 	return n;
 }
 
-/* As a JSON string. malloc'd, NULL without memory. */
 static int print_answer(struct batch *b, struct answer *a, struct err *e)
 {
 	struct json j = { 0 };
@@ -155,8 +155,7 @@ static int submit_some(
 	return 0;
 }
 
-static int run_all(struct batch *b, struct engine *engine, char *data, size_t size,
-	const atomic_bool *interrupted, struct err *e)
+static int run_all(struct batch *b, struct engine *engine, char *data, size_t size, struct err *e)
 {
 	char *next = data, *end = data + size;
 	do {
@@ -167,7 +166,7 @@ static int run_all(struct batch *b, struct engine *engine, char *data, size_t si
 		for (int i = 0; i < b->n_answers; i++)
 			if (b->answer[i].finished && print_answer(b, &b->answer[i], e))
 				return -1;
-		if (atomic_load(interrupted)) {
+		if (atomic_load(&interrupted)) {
 			e->code = ERR_INTERRUPTED;
 			return -1;
 		}
@@ -186,7 +185,7 @@ static void give_up(struct batch *b, struct engine *engine)
 	engine_step(engine, NULL);
 }
 
-int batch_run(const struct cli *c, const char *path, const atomic_bool *interrupted, struct err *e)
+int batch_run(const struct cli *c, const char *path, struct err *e)
 {
 	struct batch b = { .c = c };
 	struct session s = { 0 };
@@ -201,7 +200,7 @@ int batch_run(const struct cli *c, const char *path, const atomic_bool *interrup
 	b.answer = calloc((size_t)b.n_answers, sizeof *b.answer);
 	if (!b.answer)
 		err_set(e, ERR_MEMORY, "out of memory for %d prompts at once", b.n_answers);
-	else if (run_all(&b, s.engine, data, size, interrupted, e))
+	else if (run_all(&b, s.engine, data, size, e))
 		give_up(&b, s.engine);
 out:
 	cli_close(&s, c, e);

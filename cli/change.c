@@ -1,26 +1,19 @@
 /* See change.h. */
 #include "cli/change.h"
 
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-
-static atomic_bool interrupted;
-
-static void on_sigint(int signal)
-{
-	(void)signal;
-	atomic_store(&interrupted, true);
-}
+#include "cli/interrupt.h"
+#include "cli/out.h"
 
 void bar_begin(struct bar *b)
 {
 	b->began_ns = now_ns();
-	signal(SIGINT, on_sigint);
+	interrupt_catch(SIGINT, SA_RESTART);
 }
 
 bool bar_progress(void *bar, const char *what, int64_t done, int64_t all)
@@ -31,51 +24,60 @@ bool bar_progress(void *bar, const char *what, int64_t done, int64_t all)
 	const double part = all > 0 && done < all ? (double)done / (double)all : 1;
 	const int n = (int)(40 * part);
 
-	if (!b->quiet && isatty(STDERR_FILENO) && now - b->began_ns > 1000000000 &&
-		now - b->reported_ns > 200000000) {
-		fprintf(stderr, "\r\033[K[%.*s%*s] %3.0f %% %s%s%s", n, full, 40 - n, "", 100 * part,
-			b->title, b->title[0] ? ": " : "", what);
+	if (!b->quiet && now - b->began_ns > 1000000000 && now - b->reported_ns > 200000000) {
+		out_progress("[%.*s%*s] %3.0f %% %s%s%s", n, full, 40 - n, "", 100 * part, b->title,
+			b->title[0] ? ": " : "", what);
 		b->reported_ns = now;
-		b->reported = true;
 	}
 	return !atomic_load(&interrupted);
 }
 
-void bar_wipe(struct bar *b)
-{
-	if (b->reported)
-		fputs("\r\033[K", stderr);
-	b->reported = false;
-}
-
-void bar_end(struct bar *b)
+void bar_end(void)
 {
 	signal(SIGINT, SIG_DFL);
-	bar_wipe(b);
+	out_progress_end();
 }
 
-int change_record(const struct cli *c, struct study **s, struct err *e)
+static int open_study(struct change_run *r, const struct cli *c, struct err *e)
 {
 	const char *name = strrchr(c->operand[0], '/');
 
-	*s = NULL;
 	if (!c->record)
 		return 0;
-	if (study_open(s, c->record, name ? name + 1 : c->operand[0], c->operand[0], e))
+	if (study_open(&r->study, c->record, name ? name + 1 : c->operand[0], c->operand[0], e))
 		return -1;
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "cutaway replay --follow %s shows it, from another terminal\n", c->record);
 	return 0;
 }
 
-void change_told(void *study, struct event *ev)
+static void tell(void *study, struct event *ev)
 {
 	study_tell(study, ev, EV_NULL_I);
 }
 
-int change_recorded(struct study *s, int rc, struct err *e)
+int change_begin(struct change_run *r, const struct cli *c, struct change_options *o, struct err *e)
 {
-	return study_close(s, rc ? NULL : e) || rc ? -1 : 0;
+	*r = (struct change_run){ .began_ns = now_ns() };
+	*o = (struct change_options){ .seed = c->answer.params.seed,
+		.threads = c->engine.threads,
+		.progress = bar_progress,
+		.arg = &r->bar };
+	if ((c->calibrate && in_read(c->calibrate, &r->text, &o->size, e)) || open_study(r, c, e))
+		return -1;
+	o->text = r->text;
+	o->told = r->study ? tell : NULL;
+	o->told_arg = r->study;
+	bar_begin(&r->bar);
+	return 0;
+}
+
+int change_end(struct change_run *r, int rc, struct err *e)
+{
+	bar_end();
+	free(r->text);
+	r->seconds = (double)(now_ns() - r->began_ns) * 1e-9;
+	return study_close(r->study, rc ? NULL : e) || rc ? -1 : 0;
 }
 
 int format_by_name(const char *name, const char *option, enum k_type *out, struct err *e)

@@ -7,13 +7,12 @@
 #include <stdint.h>
 
 #include "cli/cli.h"
-#include "engine/model/form.h"
+#include "lab/quant.h"
 #include "sessions/study/study.h"
 
 struct bar {
 	char title[64]; /* in front of what is being done; "": nothing */
 	int64_t began_ns, reported_ns;
-	bool reported;
 	bool quiet; /* only Ctrl-C is asked for */
 };
 
@@ -21,15 +20,23 @@ struct bar {
 void bar_begin(struct bar *b);
 /* A quant_progress: drawn on a terminal, after the first second. */
 bool bar_progress(void *bar, const char *what, int64_t done, int64_t all);
-/* Wipes what is drawn. */
-void bar_wipe(struct bar *b);
-void bar_end(struct bar *b);
+/* Wipes what is drawn, as out_progress_end() does between pieces of work. */
+void bar_end(void);
 
-/* The recording of --record; NULL: it was not given. A quant_told that writes to it, and its end:
- * -1 also if the work had failed (rc). */
-int change_record(const struct cli *c, struct study **s, struct err *e);
-void change_told(void *study, struct event *ev);
-int change_recorded(struct study *s, int rc, struct err *e);
+/* What a changed model is made by: the text of --calibrate, the recording of --record. */
+struct change_run {
+	struct bar bar;
+	struct study *study; /* NULL: nothing is recorded */
+	char *text;
+	int64_t began_ns;
+	double seconds; /* set by change_end() */
+};
+
+/* Fills in *o. To be ended also after an error. */
+int change_begin(
+	struct change_run *r, const struct cli *c, struct change_options *o, struct err *e);
+/* -1 also if the work had failed (rc). */
+int change_end(struct change_run *r, int rc, struct err *e);
 
 /* A format by its name; `option` is for the error. */
 int format_by_name(const char *name, const char *option, enum k_type *out, struct err *e);

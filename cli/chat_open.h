@@ -12,6 +12,8 @@ struct chat_extra {
 	const char *record; /* in place of --record, or NULL */
 	const struct tui_guest *guest;
 };
+/* What the command line says of the screen. */
+struct tui_options chat_screen(const struct cli *c);
 /* Until the user quits; then it prints where the session was recorded. */
 int chat_open(const struct cli *c, const struct chat_extra *extra, struct err *e);
 /* Prints how many turns were not sent, the path of the recording (NULL: none) and how to replay it,

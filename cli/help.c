@@ -1,9 +1,10 @@
-/* Help, manual page and completion, all written from the tables in verbs.c and options.c. Thread:
- * main's. */
+/* Help, manual page and completion, all written from the list of verbs, their texts in help/ and
+ * the tables of options. Thread: main's. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/embed.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "cli/cli.h"
 
@@ -26,31 +27,14 @@ static const struct exit_code {
 	{ 0, NULL },
 };
 
-/* Words of text from column `at` on; further lines are indented to `indent`. */
-static void print_wrapped(const char *text, int at, int indent)
+/* Text from column `indent` on, in lines that are indented so. */
+static void print_wrapped(const char *text, int indent)
 {
-	int column = at;
-	for (const char *word = text; *word;) {
-		int size = (int)strcspn(word, " ");
-		if (column > indent && column + size >= WIDTH) {
-			printf("\n%*s", indent, "");
-			column = indent;
-		}
-		printf("%.*s", size, word);
-		word += size;
-		column += size;
-		if (*word == ' ') {
-			word++;
-			if (*word && column + 1 + (int)strcspn(word, " ") < WIDTH) {
-				putchar(' ');
-				column++;
-			} else if (*word) {
-				printf("\n%*s", indent, "");
-				column = indent;
-			}
-		}
+	for (size_t next; *text; text += next) {
+		const size_t n = text_line(text, WIDTH - 1 - indent, false, &next);
+
+		printf("%.*s\n%*s", (int)n, text, text[next] ? indent : 0, "");
 	}
-	putchar('\n');
 }
 
 static void print_row(const char *left, const char *doc)
@@ -62,7 +46,7 @@ static void print_row(const char *left, const char *doc)
 		printf("\n%*s", DOC, "");
 	else
 		printf("%*s", DOC - n, "");
-	print_wrapped(doc, DOC, DOC);
+	print_wrapped(doc, DOC);
 }
 
 /* "top-k K", or with another name "greedy". Returns buf. */
@@ -143,19 +127,34 @@ static void print_grouped(const struct option *o, bool first)
 	print_option(o);
 }
 
+enum part { SUMMARY, DOC, EXAMPLE };
+
+/* A part of a verb's help; valid until another is asked for. */
+static const char *part_of(const struct verb *v, enum part part)
+{
+	static char text[4096];
+	const char *at = v->help, *end;
+
+	for (int i = 0; i < (int)part; i++)
+		at = strstr(at, "\n\n") + 2;
+	end = strstr(at, "\n\n");
+	snprintf(text, sizeof text, "%.*s", end ? (int)(end - at) : (int)strcspn(at, "\n"), at);
+	return text;
+}
+
 static void print_program(void)
 {
 	printf("cutaway: chat with a language model and watch its insides.\n\nUsage\n");
 	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
-		printf("  cutaway %-9s %-9s  %s\n", v->name, v->operands, v->summary);
+		printf("  cutaway %-9s %-9s  %s\n", v->name, v->operands, part_of(v, SUMMARY));
 	printf("\n");
 	print_wrapped(
 		"Options may stand before or after operands. `cutaway VERB --help` lists those of a verb, "
 		"`man cutaway` has it all.",
-		0, 0);
+		0);
 	printf("\nExamples\n");
 	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
-		printf("  %s\n", v->example);
+		printf("  %s\n", part_of(v, EXAMPLE));
 	printf("\nExit status\n");
 	for (const struct exit_code *x = exit_codes; x->doc; x++)
 		printf("  %3d  %s\n", x->code, x->doc);
@@ -169,18 +168,18 @@ void help_print(const struct verb *v)
 	}
 	printf("Usage: cutaway %s%s%s%s\n\n", v->name, " [OPTION]...", *v->operands ? " " : "",
 		v->operands);
-	print_wrapped(v->doc, 0, 0);
-	printf("\nExample\n  %s\n", v->example);
+	puts(part_of(v, DOC));
+	printf("\nExample\n  %s\n", part_of(v, EXAMPLE));
 	each_option(v, print_grouped);
 }
 
-/* Text for troff: a leading dot or quote would be a request, a backslash and a dash mean
+/* Text for troff: a dot or quote that begins a line would be a request, a backslash and a dash mean
  * something. */
 static void man_text(const char *text)
 {
-	if (*text == '.' || *text == '\'')
-		printf("\\&");
-	for (; *text; text++) {
+	for (bool begins = true; *text; begins = *text++ == '\n') {
+		if (begins && (*text == '.' || *text == '\''))
+			printf("\\&");
 		if (*text == '\\')
 			printf("\\e");
 		else if (*text == '-')
@@ -201,9 +200,9 @@ static void man_verbs(void)
 		if (*v->operands)
 			printf(" \\fI%s\\fR", v->operands);
 		printf("\n");
-		man_text(v->doc);
+		man_text(part_of(v, DOC));
 		printf("\n.IP\nExample:\n.RS\n.IP\n.EX\n");
-		man_text(v->example);
+		man_text(part_of(v, EXAMPLE));
 		printf("\n.EE\n.RE\n");
 	}
 }

@@ -1,15 +1,17 @@
-/* Ctrl-C in a verb: the first one asks it to end, the next ends the program. Thread: main's; the
- * flag may be read from any. */
+/* Ctrl-C and other signals that ask a verb to end. Thread: main's; the flag may be read from any.
+ */
 #ifndef CUTAWAY_CLI_INTERRUPT_H
 #define CUTAWAY_CLI_INTERRUPT_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
-extern atomic_bool interrupted; /* set by Ctrl-C; also while a model is opened */
+extern atomic_bool interrupted; /* set by the signal; also while a model is opened */
 
-/* From here on Ctrl-C sets the flag. restart: system calls that it interrupts go on; without it one
- * that waits for a reader or a key ends. */
-void interrupt_catch(bool restart);
+/* From here on this signal sets the flag. flags: of sigaction(2): with SA_RESETHAND the next one
+ * ends the program; with SA_RESTART system calls that it interrupts go on, without it one that
+ * waits for a reader or a key ends. */
+void interrupt_catch(int signal, int flags);
 
 #endif

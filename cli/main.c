@@ -12,7 +12,7 @@
 #include "base/version.h"
 #include "cli/cli.h"
 #include "cli/out.h"
-#include "cli/ranks.h"
+#include "engine/ranks/transport.h"
 #include "kernels/kernels.h"
 
 static void print_version(void)
@@ -82,6 +82,6 @@ int main(int argc, char **argv)
 	out_flush(&e);
 	if (e.text[0])
 		out_complain("%s", e.text);
-	ranks_end((int)e.code);
+	transport_mpi_end((int)e.code); /* other ranks end, too */
 	return (int)e.code;
 }

@@ -1,10 +1,21 @@
-/* A session (sessions/session.h) as the command line specifies it. Thread: main's. */
+/* The model file and the session (sessions/session.h) that the command line specifies. Thread:
+ * main's. */
 #ifndef CUTAWAY_CLI_OPEN_H
 #define CUTAWAY_CLI_OPEN_H
 
 #include "base/err.h"
 #include "cli/cli.h"
 #include "sessions/session.h"
+
+struct history;
+
+/* The path that --model names, or of the fetched model (base/models.h). malloc'd. -1: there is
+ * none, and the error says how to get it. */
+int model_find(const struct cli *c, char **path, struct err *e);
+/* The model of a recording: given (if not NULL), else where it was, else what model_find() finds,
+ * whichever has the recorded SHA-256. malloc'd. */
+int model_find_recorded(
+	const struct cli *c, const struct history *h, const char *given, char **path, struct err *e);
 
 /* Opens and begins it with the command line's model and recording. If the default recording cannot
  * be created, warns on standard error and goes on. */

@@ -24,8 +24,8 @@ static const struct setting shared[] = {
 		SETTING_WORDS("auto", "dark", "light", "mono"),
 		.doc = "colours; auto asks the terminal and honours NO_COLOR"),
 	OWN(TEXT, cli, preset, .name = "preset", .group = "Answer", .arg = "NAME",
-		.doc =
-			"the settings that the chat kept under this name (/preset save NAME), but those given"),
+		.doc = "the settings that the chat kept under this name (/preset save NAME), but those "
+			   "given"),
 	OWN(FLAG, cli, projector, .name = "projector", .group = "Screen",
 		.doc = "for a class room: one view at a time (F7, F8), without dim colours"),
 	OWN(FLAG, cli, raw, .name = "raw", .group = "Output",
@@ -33,6 +33,12 @@ static const struct setting shared[] = {
 	OWN(FLAG, cli, json, .name = "json", .group = "Output", .doc = "write JSON"),
 	OWN(FILE, cli, csv, .name = "csv", .group = "Output", .arg = "FILE",
 		.doc = "write the table as CSV to FILE, too"),
+	OWN(TEXT, cli, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
+		.doc =
+			"the server's key; better in the variable CUTAWAY_API_KEY, since others see a command "
+			"line"),
+	OWN(FILE, cli, calibrate, .name = "calibrate", .group = "Calibration", .arg = "FILE",
+		.doc = "text whose inputs decide; without it the model writes one, by --seed"),
 	OWN(FLAG, cli, help, .name = "help", .group = "Help",
 		.doc = "say what there is; `cutaway VERB --help` says it of a verb"),
 	OWN(FLAG, cli, version, .name = "version", .group = "Help", .doc = "which cutaway this is"),
@@ -141,6 +147,13 @@ static bool option_named(struct cli *c, const char *name, struct option *out, co
 	return find_option(c, name, out);
 }
 
+const char *cli_api_key(const struct cli *c)
+{
+	const char *key = c->api_key ? c->api_key : getenv("CUTAWAY_API_KEY");
+
+	return key && *key ? key : NULL;
+}
+
 bool cli_given(const struct cli *c, const char *name)
 {
 	for (int i = 0; i < c->n_given; i++)
@@ -174,8 +187,9 @@ static int unknown_option(struct cli *c, const char *word, const char *name, str
 			near_try(&n, name, o.s->name);
 	for (const struct option_alias *a = option_aliases; a->name; a++)
 		near_try(&n, name, a->name);
-	return err_set(e, ERR_USAGE, "unknown option %s%s%s%s", word, n.best ? "; did you mean --" : "",
-		n.best ? n.best : "", n.best ? "?" : "; see cutaway --help");
+	return err_set(e, ERR_USAGE, "unknown option --%s%s%s%s", word,
+		n.best ? "; did you mean --" : "", n.best ? n.best : "",
+		n.best ? "?" : "; see cutaway --help");
 }
 
 static int unknown_verb(const char *word, struct err *e)
@@ -202,7 +216,7 @@ static int put_option(struct cli *c, const struct option *o, const char *value, 
 	return setting_put(o->s, o->base, value, &own) ? err_set(e, own.code, "--%s", own.text) : 0;
 }
 
-/* word is an argument that begins with a dash. Returns how many words were used, or -1. */
+/* word: an option, with dashes or without. Returns how many words were used, or -1. */
 static int parse_option(struct cli *c, const char *word, const char *next, struct err *e)
 {
 	char name[32], arg[64];
@@ -211,9 +225,10 @@ static int parse_option(struct cli *c, const char *word, const char *next, struc
 	bool takes;
 
 	word = !strcmp(word, "-h") ? "--help" : !strcmp(word, "-o") ? "--out" : word;
-	if (word[1] != '-')
+	if (*word == '-' && word[1] != '-')
 		return err_set(e, ERR_USAGE, "%s: options begin with two dashes; see cutaway --help", word);
-	snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	word += *word == '-' ? 2 : 0;
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
 	if (!option_named(c, name, &o, &fixed))
 		return unknown_option(c, word, name, e);
 	value = strchr(word, '=') ? strchr(word, '=') + 1 : NULL;
@@ -366,34 +381,24 @@ static int cut_words(char *text, char *word[], int most)
 	return n;
 }
 
-static bool is_setting(const char *name)
-{
-	return setting_find(engine_settings, name) || setting_find(answer_settings, name);
-}
-
 int cli_settings(struct cli *c, const char *text, char **words, struct err *e)
 {
-	const size_t size = strlen(text) + 1;
-	char *word[CLI_MAX_GIVEN], *dashed;
+	char *word[CLI_MAX_GIVEN];
 	int n, used = 1;
 
-	/* the words, and behind them each once more with dashes */
-	if (!(*words = malloc(5 * size)))
+	if (!(*words = strdup(text)))
 		return err_set(e, ERR_MEMORY, "no memory for settings");
-	memcpy(*words, text, size);
 	n = cut_words(*words, word, CLI_MAX_GIVEN);
-	dashed = *words + size;
 	for (int i = 0; i < n; i += used) {
 		const int before = c->n_given;
-		const int size_dashed = sprintf(dashed, "%s%s", *word[i] == '-' ? "" : "--", word[i]) + 1;
+		const char *name;
 
-		used = parse_option(c, dashed, i + 1 < n ? word[i + 1] : NULL, e);
+		used = parse_option(c, word[i], i + 1 < n ? word[i + 1] : NULL, e);
 		if (used < 0)
 			return -1;
-		if (c->n_given > before && !is_setting(c->given[before]))
-			return err_set(
-				e, ERR_USAGE, "--%s is no setting of the engine or of an answer", c->given[before]);
-		dashed += size_dashed;
+		name = c->n_given > before ? c->given[before] : NULL;
+		if (name && !setting_find(engine_settings, name) && !setting_find(answer_settings, name))
+			return err_set(e, ERR_USAGE, "--%s is no setting of the engine or of an answer", name);
 	}
 	return 0;
 }

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/text.h"
 #include "engine/text/tokenizer.h"
 
@@ -128,35 +127,49 @@ void out_complain(const char *fmt, ...)
 	free(clean);
 }
 
+static bool progress_stands;
+
+void out_progress(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!isatty(STDERR_FILENO))
+		return;
+	fputs("\r\033[K", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	progress_stands = true;
+}
+
+void out_progress_end(void)
+{
+	if (progress_stands)
+		fputs("\r\033[K", stderr);
+	progress_stands = false;
+}
+
 int in_read(const char *path, char **data, size_t *size, struct err *e)
 {
 	const char *name = path ? path : "standard input";
-	FILE *f = path ? fopen(path, "rb") : stdin;
-	char *buf = NULL;
-	size_t n = 0, cap = 0;
+	FILE *f = path ? fopen(path, "rb") : stdin, *all = f ? open_memstream(data, size) : NULL;
+	char part[BUFFER];
+	size_t n, whole = 0;
+
 	if (!f)
 		return err_set(e, ERR_IO, "%s: %s", name, strerror(errno));
-	for (;;) {
-		if (n + 2 > IN_MOST || !ARRAY_ROOM(buf, cap, n + 2)) {
-			err_set(e, ERR_MEMORY, "%s: too large for one text (%zu bytes read)", name, n);
-			goto out;
-		}
-		size_t got = fread(buf + n, 1, cap - n - 1, f);
-		n += got;
-		if (!got)
-			break;
-	}
-	if (ferror(f)) {
+	while (all && whole <= IN_MOST && (n = fread(part, 1, sizeof part, f)))
+		whole += fwrite(part, 1, n, all);
+	if (ferror(f))
 		err_set(e, ERR_IO, "%s: %s", name, strerror(errno));
-		goto out;
-	}
-	buf[n] = 0;
-	*data = buf;
-	*size = n;
-	buf = NULL;
-out:
+	if (!all || fclose(all) || whole > IN_MOST)
+		err_set(e, ERR_MEMORY, "%s: too large for one text (%zu bytes read)", name, whole);
 	if (path)
 		fclose(f);
-	free(buf);
-	return e->code ? -1 : 0;
+	if (!e->code)
+		return 0;
+	if (all)
+		free(*data);
+	*data = NULL;
+	return -1;
 }

@@ -22,6 +22,11 @@ void out_last(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same for a line that begins with the program's name; its text may be untrusted. */
 void out_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* A line of progress on standard error, in place of the one before; nothing where that is no
+ * terminal. The end wipes what stands. */
+void out_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void out_progress_end(void);
+
 /* Standard input or a file to its end. malloc'd, with a NUL after it. */
 int in_read(const char *path /* NULL: standard input */, char **data, size_t *size, struct err *e);
 

@@ -1,5 +1,5 @@
-/* See ranks.h. */
-#include "cli/ranks.h"
+/* The ranks of the program: see cli.h. Thread: main's. */
+#include "cli/cli.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -21,14 +21,6 @@ static bool is_first(void)
 	return !rank || !strcmp(rank, "0");
 }
 
-/* mpirun sends them to all ranks, and the others end when rank 0 has ended. */
-static void ignore_signals(void)
-{
-	signal(SIGINT, SIG_IGN);
-	signal(SIGTERM, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
-}
-
 bool ranks_follow(struct err *e)
 {
 	int32_t rank = is_first() ? 0 : 1;
@@ -37,7 +29,10 @@ bool ranks_follow(struct err *e)
 		return false;
 	if (transport_mpi_begin(1, &rank, &n_started, e) || !rank)
 		return rank != 0;
-	ignore_signals();
+	/* mpirun sends them to all ranks, and the others end when rank 0 has ended */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
 	engine_follow_all(e);
 	transport_mpi_end((int)e->code);
 	return true;
@@ -71,9 +66,4 @@ int ranks_begin(struct cli *c, struct err *e)
 		c->engine.ranks = n_started;
 	transport_note = out_complain;
 	return c->engine.ranks > 1 ? transport_mpi_begin(c->engine.ranks, &rank, &size, e) : 0;
-}
-
-void ranks_end(int status)
-{
-	transport_mpi_end(status);
 }

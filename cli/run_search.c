@@ -1,22 +1,17 @@
-/* See run_search.h. */
-#include "base/json.h"
-#include "cli/run_search.h"
+/* See run.h. */
+#include "cli/run.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
+#include "cli/interrupt.h"
 #include "cli/out.h"
 #include "cli/prompt.h"
 #include "engine/search/search.h"
 #include "sessions/score/score_command.h"
-
-bool run_search_wanted(const struct run_options *r)
-{
-	return r->best_of || r->beam || r->mcts;
-}
 
 static int method_of(const struct run_options *r, char *out, size_t cap, struct err *e)
 {
@@ -100,28 +95,22 @@ static void search_report(
 		v->most_pages, v->most_unshared, saved);
 }
 
-/* A progress line on a terminal, rewritten every 16 steps. */
-static void progress(const char *method, const struct search_view *v, int64_t steps)
+static int search_run(
+	struct engine *engine, int64_t search, const char *method, struct search_view *v, struct err *e)
 {
-	if (isatty(STDERR_FILENO) && !(steps & 15))
-		fprintf(stderr, "\r%s: step %lld, %d branches, %d answers ", method, (long long)steps,
-			v->n_running, v->n_answers);
-}
-
-static int search_run(struct engine *engine, int64_t search, const char *method,
-	const atomic_bool *interrupted, struct search_view *v, struct err *e)
-{
-	int64_t from = engine_steps(engine);
+	int64_t from = engine_steps(engine), steps;
 
 	while (engine_search_look(engine, search, v) && !v->done) {
-		if (atomic_load(interrupted))
+		if (atomic_load(&interrupted))
 			engine_search_cancel(engine, search);
 		else if (engine_step(engine, e) < 0)
 			return -1;
-		progress(method, v, engine_steps(engine) - from);
+		steps = engine_steps(engine) - from;
+		if (!(steps & 15))
+			out_progress("%s: step %lld, %d branches, %d answers", method, (long long)steps,
+				v->n_running, v->n_answers);
 	}
-	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r%60s\r", "");
+	out_progress_end();
 	return 0;
 }
 
@@ -137,7 +126,7 @@ static int print(
 }
 
 int run_search(const struct cli *c, const struct run_options *r, struct engine *engine,
-	const struct engine_request *q, const atomic_bool *interrupted, struct err *e)
+	const struct engine_request *q, struct err *e)
 {
 	struct score_command scorer = { .command = r->score };
 	struct search_options o = { 0 };
@@ -157,8 +146,7 @@ int run_search(const struct cli *c, const struct run_options *r, struct engine *
 	search = engine_search(engine, &o, q, e);
 	if (search < 0)
 		return -1;
-	if (!search_run(engine, search, method, interrupted, &v, e) && !print(c, engine, &v, e) &&
-		!out_flush(e)) {
+	if (!search_run(engine, search, method, &v, e) && !print(c, engine, &v, e) && !out_flush(e)) {
 		search_report(method, r->score != NULL, &v, engine_steps(engine) - from);
 		result = v.cancelled ? err_set(e, ERR_INTERRUPTED, "interrupted%s",
 								   v.n_answers ? "" : " before there was an answer")

@@ -5,8 +5,6 @@
  * at once would share the processor's cores, and the former sessions are closed. */
 #include "cli/serve_lines.h"
 
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +14,9 @@
 
 #include "base/clock.h"
 #include "base/paths.h"
+#include "base/recordings.h"
 #include "base/systemd.h"
-#include "cli/model.h"
+#include "cli/interrupt.h"
 #include "cli/open.h"
 #include "cli/out.h"
 #include "cli/prompt.h"
@@ -27,9 +26,8 @@ enum { TICK_MS = 50, PATH_MOST = 4096 };
 
 static const int64_t SECOND = 1000000000;
 
-static atomic_bool interrupted; /* checked while a model is opened, too */
-static atomic_bool stopped;     /* the last engine cannot go on */
-static atomic_bool renewing;    /* SIGHUP came */
+static atomic_bool stopped;  /* the last engine cannot go on */
+static atomic_bool renewing; /* SIGHUP came */
 
 const char serve_open_words[] =
 	"whoever reaches this machine may use the server: it listens beyond 127.0.0.1 and asks for no "
@@ -53,9 +51,10 @@ struct lines {
 	struct err why; /* the last engine cannot go on */
 };
 
-static void on_signal(int sig)
+static void on_hangup(int sig)
 {
-	atomic_store(sig == SIGHUP ? &renewing : &interrupted, true);
+	(void)sig;
+	atomic_store(&renewing, true);
 }
 
 void serve_note(void *arg, const char *line)
@@ -87,16 +86,12 @@ static void on_stop(void *arg, const struct err *err)
 /* ---- recordings ---- */
 
 /* FILE.db with a mark and a number: FILE.1.db of replica 1, FILE-2.db after SIGHUP. malloc'd. */
-static char *record_of(const char *path, char mark, int64_t number, struct err *e)
+static int record_of(char **of, const char *path, char mark, int64_t number, struct err *e)
 {
-	const size_t n = strlen(path);
-	const int stem = n > 3 && !strcmp(path + n - 3, ".db") ? (int)n - 3 : (int)n;
-	char *of = NULL;
+	char text[24];
 
-	if (asprintf(&of, "%.*s%c%lld%s", stem, path, mark, (long long)number, path + stem) >= 0)
-		return of;
-	err_set(e, ERR_MEMORY, "no memory for a path");
-	return NULL;
+	snprintf(text, sizeof text, "%lld", (long long)number);
+	return recordings_beside(of, path, mark, text, e);
 }
 
 /* Of replica 0 of the sessions that are opened now; *path stays NULL where nothing is recorded. */
@@ -108,15 +103,13 @@ static int next_record(const struct lines *l, char **path, struct err *e)
 
 	if (!c->record)
 		return 0;
-	if (!l->n_opened || !c->new_record) {
-		*path = l->n_opened ? record_of(c->record, '-', l->n_opened + 1, e) : strdup(c->record);
-		return *path ? 0 : err_set(e, ERR_MEMORY, "no memory for a path");
-	}
-	folder = strdup(c->new_record);
-	if (!folder)
-		return err_set(e, ERR_MEMORY, "no memory for a path");
-	strrchr(folder, '/')[1] = '\0';
-	rc = paths_new_recording(folder, path, e);
+	if (!l->n_opened)
+		return paths_print(path, e, "%s", c->record);
+	if (!c->new_record)
+		return record_of(path, c->record, '-', l->n_opened + 1, e);
+	rc = paths_print(
+		&folder, e, "%.*s", (int)(strrchr(c->new_record, '/') + 1 - c->new_record), c->new_record);
+	rc = rc || paths_new_recording(folder, path, e) ? -1 : 0;
 	free(folder);
 	return rc;
 }
@@ -129,8 +122,7 @@ static int name_records(const struct lines *l, char *record[SERVE_REPLICAS], str
 	if (next_record(l, &record[0], e))
 		return -1;
 	for (int32_t i = 1; record[0] && i < l->o->replicas; i++) {
-		record[i] = record_of(record[0], '.', i, e);
-		if (!record[i])
+		if (record_of(&record[i], record[0], '.', i, e))
 			return -1;
 		if (!stat(record[i], &st) && st.st_size)
 			return err_set(e, ERR_IO,
@@ -145,7 +137,7 @@ static int name_records(const struct lines *l, char *record[SERVE_REPLICAS], str
  * somebody else has removed is no reason to complain. */
 static void keep_records(struct lines *l, const char *newest)
 {
-	char *oldest, *of;
+	char *oldest, *of = NULL;
 
 	if (!l->o->record_keep)
 		return;
@@ -155,8 +147,9 @@ static void keep_records(struct lines *l, const char *newest)
 	oldest = l->kept[0];
 	memmove(l->kept, l->kept + 1, (size_t)--l->n_kept * sizeof *l->kept);
 	for (int32_t i = 0; oldest && i < l->o->replicas; i++) {
-		of = i ? record_of(oldest, '.', i, &(struct err){ 0 }) : strdup(oldest);
-		if (of)
+		if (!i)
+			recording_delete(oldest);
+		else if (!record_of(&of, oldest, '.', i, NULL))
 			recording_delete(of);
 		free(of);
 	}
@@ -372,13 +365,10 @@ static int run(struct lines *l, struct err *e)
 /* A terminal that goes away ends the server. */
 static void take_signals(void)
 {
-	const struct sigaction act = { .sa_handler = on_signal };
-
-	sigaction(SIGINT, &act, NULL);
-	sigaction(SIGTERM, &act, NULL);
+	interrupt_catch(SIGINT, 0);
+	interrupt_catch(SIGTERM, 0);
 	if (!isatty(STDIN_FILENO))
-		sigaction(SIGHUP, &act, NULL);
-	signal(SIGPIPE, SIG_IGN);
+		sigaction(SIGHUP, &(struct sigaction){ .sa_handler = on_hangup }, NULL);
 }
 
 int serve_lines(const struct cli *c, struct serve *s, const struct serve_lines *o, struct err *e)

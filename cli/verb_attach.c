@@ -1,6 +1,4 @@
 /* cutaway attach: the screens and the recorder over a server that is not ours. Thread: main's. */
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,20 +9,17 @@
 #include "base/text.h"
 #include "cli/chat_open.h"
 #include "cli/cli.h"
+#include "cli/interrupt.h"
 #include "cli/out.h"
 #include "sessions/attach/attach.h"
 #include "tui/attach/attached.h"
 
 static struct attach_opts {
-	const char *api_key, *served_model;
+	const char *served_model;
 	int32_t idle, poll;
 } opts = { .idle = 120, .poll = 1000 };
 
 static const struct setting attach_own[] = {
-	OWN(TEXT, attach_opts, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
-		.doc =
-			"the server's key; better in the variable CUTAWAY_API_KEY, since others see a command "
-			"line"),
 	OWN(TEXT, attach_opts, served_model, .name = "served-model", .group = "Server", .arg = "NAME",
 		.doc = "which of the server's models; without it the first that it names"),
 	OWN(INT, attach_opts, idle, .name = "idle", .group = "Server", .arg = "SECONDS", .low = 1,
@@ -34,14 +29,6 @@ static const struct setting attach_own[] = {
 			   "start alone"),
 	{ 0 },
 };
-
-static atomic_bool interrupted;
-
-static void on_signal(int sig)
-{
-	(void)sig;
-	atomic_store(&interrupted, true);
-}
 
 /* ---- answers on standard output ---- */
 
@@ -77,10 +64,8 @@ static int answer(struct attach *a, const struct cli *c, const char *prompt, str
 
 static int answers(struct attach *a, const struct cli *c, struct err *e)
 {
-	const struct sigaction act = { .sa_handler = on_signal };
-
-	sigaction(SIGINT, &act, NULL);
-	sigaction(SIGTERM, &act, NULL);
+	interrupt_catch(SIGINT, 0);
+	interrupt_catch(SIGTERM, 0);
 	for (int i = 1; i < c->n_operands; i++)
 		if (answer(a, c, c->operand[i], e))
 			return -1;
@@ -89,52 +74,34 @@ static int answers(struct attach *a, const struct cli *c, struct err *e)
 
 /* ---- all ---- */
 
-/* The server decides on all that does not travel with a request. */
-static int check(const struct attach *a, const struct cli *c, struct err *e)
+static int run(struct attach *a, const struct cli *c, struct tui_end *end, struct err *e)
 {
+	struct tui_options o = chat_screen(c);
+	char *history = NULL;
+	int rc;
+
+	/* the server decides on all that does not travel with a request */
 	for (const struct setting *s = answer_settings; s->name; s++)
 		if (cli_given(c, s->name) && attach_takes(a, s, e))
 			return -1;
-	return 0;
-}
-
-static int run(struct attach *a, const struct cli *c, struct tui_end *end, struct err *e)
-{
-	const struct tui_options o = { .answer = c->answer,
-		.ascii = c->ascii,
-		.no_color = !strcmp(c->theme, "mono"),
-		.light = !strcmp(c->theme, "light"),
-		.dark = !strcmp(c->theme, "dark") };
-	char *history = NULL;
-	struct tui_options own = o;
-	int rc;
-
-	if (check(a, c, e))
-		return -1;
 	if (c->n_operands > 1)
 		return answers(a, c, e);
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
 		return err_set(
 			e, ERR_USAGE, "without a terminal attach needs prompts: cutaway attach URL 'PROMPT'");
-	if (paths_history(&history, NULL))
+	if (paths_state("history", &history, NULL))
 		history = NULL; /* the prompt works without a history */
-	own.history = history;
-	rc = tui_attach(a, &own, end, e);
+	o.answer = c->answer;
+	o.history = history;
+	rc = tui_attach(a, &o, end, e);
 	free(history);
 	return rc;
-}
-
-static const char *key(void)
-{
-	const char *k = opts.api_key ? opts.api_key : getenv("CUTAWAY_API_KEY");
-
-	return k && *k ? k : NULL;
 }
 
 static int attach_verb(const struct cli *c, struct err *e)
 {
 	struct attach_options o = { .url = c->operand[0],
-		.api_key = key(),
+		.api_key = cli_api_key(c),
 		.model = opts.served_model,
 		.idle_s = opts.idle,
 		.poll_ms = opts.poll,
@@ -163,18 +130,7 @@ static int attach_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_attach = {
-	VERB(attach, "URL [PROMPT…]",
-		"the same screens and recording over another server: llama-server, vLLM, SGLang"),
-	.doc =
-		"Chats through a server of the OpenAI interface that is not this program's engine: "
-		"llama-server, vLLM, SGLang, cutaway serve or any other, and shows and records what it "
-		"tells: tokens and their probabilities, latencies as they are measured here, slots, queue "
-		"and cache as it reports them. What it does not tell is shown as unknown. With prompts the "
-		"answers go to standard output, without screens. docs/attach.md says what each server "
-		"tells.",
-	.example = "cutaway attach http://127.0.0.1:8080",
-	.takes = "temp|top-p|top-k|min-p|seed|max-tokens|stop|system|Recording|ascii|theme",
-	.min_operands = 1,
-	.max_operands = CLI_MAX_OPERANDS,
-	VERB_OWN(attach),
+	VERB(attach, "URL [PROMPT…]"),
+	.takes = "api-key|temp|top-p|top-k|min-p|seed|max-tokens|stop|system|Recording|ascii|theme",
+	OPERANDS(1, CLI_MAX_OPERANDS, NULL),
 };

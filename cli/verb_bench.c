@@ -2,12 +2,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/open.h"
 #include "cli/out.h"
 #include "sessions/bench/bench.h"
 
@@ -27,7 +25,7 @@ static const struct setting bench_own[] = {
 static void bench_progress(void *arg, const char *what)
 {
 	(void)arg;
-	fprintf(stderr, "\r\033[Kbench: %s …", what);
+	out_progress("bench: %s …", what);
 }
 
 /* Includes model and machine: without them a figure means nothing. */
@@ -79,15 +77,6 @@ static void print_table(const struct bench_report *r)
 #undef X
 }
 
-static int check_options(const struct cli *c, struct err *e)
-{
-	if (opts.only && !bench_knows(opts.only))
-		return err_set(e, ERR_USAGE, "bench has no figure \"%s\"", opts.only);
-	if (opts.turns && (!opts.only || c->json))
-		return err_set(e, ERR_USAGE, "--turns needs --only NAME, and no other output");
-	return 0;
-}
-
 /* Each line on standard input requests a run; end of file ends the turns. */
 static bool take_turn(void *arg, double value)
 {
@@ -107,10 +96,8 @@ static bool take_turn(void *arg, double value)
 static int measure(const struct cli *c, const struct engine_options *o, struct err *e)
 {
 	struct bench_report r;
-	bool progress = isatty(STDERR_FILENO);
-	int status = bench_run(o, opts.only, progress ? bench_progress : NULL, NULL, &r, e);
-	if (progress)
-		fprintf(stderr, "\r\033[K");
+	int status = bench_run(o, opts.only, bench_progress, NULL, &r, e);
+	out_progress_end();
 	if (status)
 		return -1;
 	if (c->json)
@@ -123,19 +110,19 @@ static int bench_verb(const struct cli *c, struct err *e)
 {
 	struct engine_options o = c->engine;
 	char *path = NULL;
-	if (check_options(c, e) || model_find(c, &path, e))
+	if (opts.only && !bench_knows(opts.only))
+		return err_set(e, ERR_USAGE, "bench has no figure \"%s\"", opts.only);
+	if (opts.turns && (!opts.only || c->json))
+		return err_set(e, ERR_USAGE, "--turns needs --only NAME, and no other output");
+	if (model_find(c, &path, e))
 		return -1;
 	o.model = path;
 	int status = opts.turns ? bench_turns(&o, opts.only, take_turn, NULL, e) : measure(c, &o, e);
 	free(path);
-	return status || out_flush(e) ? -1 : 0;
+	return status;
 }
 
 const struct verb verb_bench = {
-	VERB(bench, "", "speed against the limits of this machine"),
-	.doc = "Measures the engine as it is used, with recording on: medians of several runs. Takes a "
-		   "few minutes at most.",
-	.example = "cutaway bench --json",
+	VERB(bench, ""),
 	.takes = "Model|Kernels|Exactness|shadow|json",
-	VERB_OWN(bench),
 };

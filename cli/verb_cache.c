@@ -5,7 +5,6 @@
 
 #include "base/listing.h"
 #include "cli/cli.h"
-#include "cli/out.h"
 #include "engine/model/packed_cache.h"
 
 struct sum {
@@ -71,18 +70,11 @@ static int cache_verb(const struct cli *c, struct err *e)
 		return -1;
 	status = c->n_operands ? clear(folder, e) : list(folder, c, e);
 	free(folder);
-	return out_flush(e) ? -1 : status;
+	return status;
 }
 
 const struct verb verb_cache = {
-	VERB(cache, "[clear]", "the packed weights that are kept for faster starts"),
-	.doc =
-		"Lists the files of the cache of packed weights: model, layout, size, last use. A file is "
-		"written by chat and run for a model whose packing takes longer than a second, or by "
-		"--packed-cache on for any; together they have at most 32 GiB, and what was used longest "
-		"ago goes first. `cutaway cache clear` deletes them all.",
-	.example = "cutaway cache clear",
+	VERB_BARE(cache, "[clear]"),
 	.takes = "json|csv",
-	.max_operands = 1,
-	.completes = "clear",
+	OPERANDS(0, 1, "clear"),
 };

@@ -2,14 +2,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/json.h"
+#include "base/listing.h"
 #include "base/sha256.h"
-#include "base/text.h"
 #include "base/version.h"
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/open.h"
 #include "cli/out.h"
 #include "kernels/kernels.h"
 #include "sessions/certify/certify.h"
@@ -30,16 +28,6 @@ static const struct setting certify_own[] = {
 
 enum { SECONDS = 170, SECONDS_QUICK = 18, LEFT_SHOWN = 120 };
 
-struct report {
-	bool progress;
-	struct json *json; /* in the array of cases; NULL: text */
-};
-
-static const char *verdict(const struct certify_case *c)
-{
-	return !c->equal ? "DIFFER" : *c->idle ? "idle" : "equal";
-}
-
 static void add_case(struct json *j, const struct certify_case *c)
 {
 	json_object(j, NULL);
@@ -52,34 +40,46 @@ static void add_case(struct json *j, const struct certify_case *c)
 	json_end(j);
 }
 
-static void certify_progress(void *arg, const struct certify_case *c)
+/* json: in the array of cases; NULL: text. */
+static void certify_progress(void *json, const struct certify_case *c)
 {
-	struct report *r = arg;
-	if (r->progress)
-		fprintf(stderr, "\r\033[K");
-	if (r->json)
-		add_case(r->json, c);
+	out_progress_end();
+	if (json)
+		add_case(json, c);
 	else
-		printf("%-6s %-13s %-10s %4d tokens%s%s%s%s\n", verdict(c), c->axis, c->what, c->tokens,
-			*c->seen ? "  " : "", c->seen, *c->idle ? "; idle: " : "", c->idle);
+		printf("%-6s %-13s %-10s %4d tokens%s%s%s%s\n",
+			!c->equal  ? "DIFFER"
+			: *c->idle ? "idle"
+					   : "equal",
+			c->axis, c->what, c->tokens, *c->seen ? "  " : "", c->seen, *c->idle ? "; idle: " : "",
+			c->idle);
 	fflush(stdout);
-	if (r->progress)
-		fprintf(stderr, "certify: %d cases, %d of %d pairs, %.0f s; about %.0f s more …", c->n_done,
-			c->pairs_met, c->pairs_possible, c->seconds, c->left);
+	out_progress("certify: %d cases, %d of %d pairs, %.0f s; about %.0f s more …", c->n_done,
+		c->pairs_met, c->pairs_possible, c->seconds, c->left);
 }
 
-static void print_coverage(const struct certify_summary *s)
+static const struct listing_column columns[] = { { "axis", "axis", -14 }, { "value", "value", -10 },
+	{ "base", NULL, 0 }, { "cases", "cases", 6 }, { "idle", "idle", 6 }, { "tokens", "tokens", 9 },
+	{ 0 } };
+
+/* As text, or into the array that is open in j. */
+static void list_values(const struct certify_summary *s, struct json *j)
 {
-	const char *axis = "";
-	printf("\n%-14s %-10s %6s %6s %9s\n", "axis", "value", "cases", "idle", "tokens");
-	for (int i = 0; i < s->n_values; i++) {
-		const struct certify_value *v = &s->value[i];
-		printf("%-14s %-10s ", strcmp(axis, v->axis) ? v->axis : "", v->value);
-		if (v->base)
-			printf("%6s\n", "base");
-		else
-			printf("%6d %6d %9lld\n", v->cases, v->idle, (long long)v->rows);
-		axis = v->axis;
+	struct listing l;
+
+	listing_open(&l, columns, stdout, j, NULL, NULL); /* no file, so that nothing fails */
+	for (const struct certify_value *v = s->value; v < s->value + s->n_values; v++) {
+		const bool again = v > s->value && !strcmp(v->axis, v[-1].axis);
+		const int64_t count[] = { v->cases, v->idle, v->rows };
+
+		listing_as(&l, "%s", again ? " " : "");
+		listing_text(&l, v->axis);
+		listing_text(&l, v->value);
+		listing_bool(&l, v->base);
+		for (int i = 0; i < 3; i++) {
+			listing_as(&l, "%s", !v->base ? "" : i ? " " : "base");
+			listing_int(&l, count[i]);
+		}
 	}
 }
 
@@ -127,7 +127,8 @@ static void print_text(
 {
 	char lossy[128];
 
-	print_coverage(s);
+	putchar('\n');
+	list_values(s, NULL);
 	printf(
 		"\nmodel:    %s (%s)\nmemory:   %s\nsha256:   %s\nbuild:    cutaway %s, %s\nmachine:  %s, "
 		"base of %d threads\n",
@@ -179,23 +180,6 @@ static void add_rules(struct json *j, const struct certify_summary *s)
 	json_end(j);
 }
 
-static void add_values(struct json *j, const struct certify_summary *s)
-{
-	json_array(j, "values");
-	for (int i = 0; i < s->n_values; i++) {
-		const struct certify_value *v = &s->value[i];
-		json_object(j, NULL);
-		json_text(j, "axis", v->axis);
-		json_text(j, "value", v->value);
-		json_bool(j, "base", v->base);
-		json_int(j, "cases", v->cases);
-		json_int(j, "idle", v->idle);
-		json_int(j, "tokens", v->rows);
-		json_end(j);
-	}
-	json_end(j);
-}
-
 /* Numbers that a double cannot hold are text. The object is open, and its cases are already
  * written. */
 static void add_certificate(struct json *j, const struct certify_summary *s, const char *sha,
@@ -229,7 +213,9 @@ static void add_certificate(struct json *j, const struct certify_summary *s, con
 	add_left(j, s);
 	add_rules(j, s);
 	json_int(j, "untried", s->n_untried);
-	add_values(j, s);
+	json_array(j, "values");
+	list_values(s, j);
+	json_end(j);
 }
 
 /* ---- several models ---- */
@@ -289,33 +275,26 @@ static int print_all_json(struct all *all, struct err *e)
 	return json_print(&all->json, e);
 }
 
-static struct certify_options options_of(const struct cli *c, const char *path, double seconds)
-{
-	return (struct certify_options){ .model = path,
-		.lossy = lossy_of_options(&c->engine),
-		.quick = opts.quick,
-		.seed = c->answer.params.seed,
-		.seconds = seconds };
-}
-
 static int certify_model(
 	const struct cli *c, const char *path, double seconds, struct all *all, struct err *e)
 {
 	static struct certify_summary sum;
-	struct report r = { .progress = isatty(STDERR_FILENO) };
+	struct json *j = c->json ? &all->json : NULL;
 	struct err differs = { 0 };
 	char sha[SHA256_HEX], after[SHA256_HEX];
 	if (file_sha256_cached(path, sha, e))
 		return -1;
-	if (c->json) {
-		r.json = &all->json;
-		json_object(r.json, NULL);
-		json_array(r.json, "cases");
+	if (j) {
+		json_object(j, NULL);
+		json_array(j, "cases");
 	}
-	const struct certify_options o = options_of(c, path, seconds);
-	int status = certify_run(&o, certify_progress, &r, &sum, &differs);
-	if (r.progress)
-		fprintf(stderr, "\r\033[K");
+	const struct certify_options o = { .model = path,
+		.lossy = lossy_of_options(&c->engine),
+		.quick = opts.quick,
+		.seed = c->answer.params.seed,
+		.seconds = seconds };
+	int status = certify_run(&o, certify_progress, j, &sum, &differs);
+	out_progress_end();
 	if (status && differs.code != ERR_DIFFERS)
 		return err_set(e, differs.code, "%s", differs.text);
 	if (file_sha256_cached(path, after, e) || strcmp(sha, after))
@@ -325,14 +304,14 @@ static int certify_model(
 	all->n_differ += status != 0;
 	if (status && !e->code)
 		*e = differs;
-	if (!c->json) {
+	if (!j) {
 		print_text(&sum, sha, c, &differs);
 		return 0;
 	}
-	json_end(r.json); /* the cases */
-	add_certificate(r.json, &sum, sha, c, &differs);
+	json_end(j); /* the cases */
+	add_certificate(j, &sum, sha, c, &differs);
 	if (c->n_operands > 1)
-		json_end(r.json);
+		json_end(j);
 	return 0;
 }
 
@@ -369,26 +348,12 @@ static int certify_verb(const struct cli *c, struct err *e)
 		status = print_all_json(&all, e);
 	else if (!status)
 		print_formats(&all);
-	if (!status && out_flush(e))
-		status = -1;
 	json_drop(&all.json);
 	return status || all.n_differ ? -1 : 0;
 }
 
 const struct verb verb_certify = {
-	VERB(certify, "[MODEL …]", "the proof that all paths give the same bits"),
-	.doc =
-		"Computes the same tokens along each axis that must not matter (kernels and instruction "
-		"sets, threads, page size, order of pages, prefill chunks, size of the batch, row in it, "
-		"prefix cache, preemption, policy, pages out of sight, drafts, drafters, watching and "
-		"recording), then in mixed cases until every pair of values has met or time is up, and "
-		"compares every id and every hash of logits. What had no occasion to matter is said to be "
-		"idle and does not count. With a lossy setting (--visible, --weights …) all of it is "
-		"proven under that setting. Several models, one of each weight format that matters to you, "
-		"share the time. Exit status 0 only if all are equal.",
-	.example = "cutaway certify --quick",
+	VERB(certify, "[MODEL …]"),
 	.takes = "model|seed|visible|skip-below|weights|activations|json",
-	.max_operands = CLI_MAX_OPERANDS,
-	.completes = "FILE",
-	VERB_OWN(certify),
+	OPERANDS(0, CLI_MAX_OPERANDS, "FILE"),
 };

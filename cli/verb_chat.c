@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "cli/chat_open.h"
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/open.h"
 #include "cli/out.h"
 #include "sessions/history/resumed.h"
 #include "tui/app/tui.h"
@@ -28,15 +28,14 @@ static const struct setting chat_own[] = {
 	OWN(FILE, chat_opts, commands, .name = "commands", .group = "Screen", .arg = "FILE",
 		.doc = "begin with these lines, as if typed: / commands and turns"),
 	OWN(FILE, chat_opts, go_on, .name = "continue", .group = "Chat", .arg = "[FILE]", .bare = true,
-		.doc =
-			"go on with the conversation of a recording (without FILE: the newest that has one): "
-			"its tokens, its settings but those given, the same model"),
+		.doc = "go on with the conversation of a recording (without FILE: the newest that has "
+			   "one): its tokens, its settings but those given, the same model"),
 	OWN(CHOICE, chat_opts, loops, .name = "loops", .group = "Chat", SETTING_WORDS("hold", "run"),
 		.doc = "an answer that begins to repeat itself is held for you to decide, or goes on"),
 	{ 0 },
 };
 
-static struct tui_options screen_options(const struct cli *c)
+struct tui_options chat_screen(const struct cli *c)
 {
 	return (struct tui_options){
 		.ascii = c->ascii,
@@ -181,7 +180,7 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 {
 	const char *asked = extra->record ? extra->record : given->record;
 	struct cli own = *given, *c = &own;
-	struct tui_options o = screen_options(c);
+	struct tui_options o = chat_screen(c);
 	struct err why = { 0 };
 	char *model = NULL, *history = NULL, *record = NULL, *back = NULL;
 	struct resumed *earlier = NULL;
@@ -194,7 +193,7 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 		goto out;
 	if (!c->no_record && !asked && paths_new_recording(NULL, &record, &why))
 		o.not_recorded = why.text;
-	if (paths_history(&history, NULL))
+	if (paths_state("history", &history, NULL))
 		history = NULL; /* the prompt works without a history */
 	take_options(&o, c, extra);
 	o.then = extra->guest ? NULL : &then;
@@ -274,7 +273,7 @@ static int follow_file(const char *path, const struct tui_options *o, struct err
 
 static int replay_verb(const struct cli *c, struct err *e)
 {
-	struct tui_options o = screen_options(c);
+	struct tui_options o = chat_screen(c);
 	struct tui_then then = { .path = NULL };
 	char *newest = NULL, *model = NULL;
 
@@ -298,31 +297,15 @@ static int replay_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_chat = {
-	VERB(chat, "", "chat with a model and watch its insides (the default)"),
-	.doc =
-		"Opens the terminal program: the conversation beside live views of the next token, the KV "
-		"pages, the batch, speculation, the prefix cache, attention, time and the sampler. The "
-		"session is recorded. F1 explains whatever is on the screen. --continue takes up the "
-		"conversation of an earlier session: the model sees exactly the tokens that it had, and "
-		"the new recording has them, too, and names the one before.",
-	.example = "cutaway chat --temp 0.7 --spec ngram:4",
+	VERB(chat, ""),
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
 			 "Recording|Screen",
-	VERB_OWN(chat),
 };
 
 const struct verb verb_replay = {
-	VERB(replay, "[FILE]", "play a recording on the same screens, no model needed"),
-	.doc =
-		"Shows a recorded session as if it ran: play, pause, step both ways, go to a step; without "
-		"FILE the newest recording. With --follow it shows one that is being written, from another "
-		"terminal or by another user whose file may be read, as it grows; End goes back to its "
-		"end. A model is loaded only for a deep look (/lens): the recorded file, where it was "
-		"recorded or where --model says, if its SHA-256 is the recorded one.",
-	.example = "cutaway replay session.db",
+	VERB_BARE(replay, "[FILE]"),
 	.takes = "model|Screen",
-	.max_operands = 1,
-	.completes = "RECORDING",
+	OPERANDS(0, 1, "RECORDING"),
 	.own = replay_own,
 	.opts = &replay_opts,
 };

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/recordings.h"
+#include "cli/chat_open.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/open.h"
@@ -43,7 +44,7 @@ struct job {
 	struct compare compare;
 	pthread_mutex_t lock; /* of compare, while a screen shows it */
 	struct compare_prompt *prompt;
-	char **shipped; /* [n_prompts] texts to free, or NULL */
+	char **text; /* [n_prompts] */
 	int n_prompts;
 	struct compare_plan plan;
 };
@@ -51,17 +52,6 @@ struct job {
 static bool on_screen(const struct cli *c)
 {
 	return !c->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-}
-
-/* "c.db" is c-a.db and c-b.db. malloc'd. */
-static char *name_recording(const char *path, int side)
-{
-	const size_t n = strlen(path), ending = n > 3 && !strcmp(path + n - 3, ".db") ? 3 : 0;
-	char *own = NULL;
-
-	if (asprintf(&own, "%.*s-%c.db", (int)(n - ending), path, 'a' + side) < 0)
-		return NULL;
-	return own;
 }
 
 static int read_side(struct job *j, const struct cli *c, int i, struct err *e)
@@ -82,8 +72,9 @@ static int read_side(struct job *j, const struct cli *c, int i, struct err *e)
 		if (cli_given(&s->cli, o.s->name) && !option_taken(&o, c->verb))
 			return err_set(
 				e, ERR_USAGE, "%c: --%s changes nothing in a comparison", 'A' + i, o.s->name);
-	if (c->record && !(s->cli.record = s->record = name_recording(c->record, i)))
-		return err_set(e, ERR_MEMORY, "no memory for a name");
+	if (c->record && recordings_beside(&s->record, c->record, '-', i ? "b" : "a", e))
+		return -1;
+	s->cli.record = s->record;
 	return 0;
 }
 
@@ -100,31 +91,23 @@ static int open_side(struct job *j, int i, struct err *e)
 
 /* ---- prompts ---- */
 
-/* Of the shipped prompts every third: a few of each kind. */
-static int ship_prompts(struct job *j, struct err *e)
-{
-	const char *label;
-
-	j->n_prompts = (load_n_prompts() + EVERY - 1) / EVERY;
-	j->prompt = calloc((size_t)j->n_prompts, sizeof *j->prompt);
-	j->shipped = calloc((size_t)j->n_prompts, sizeof *j->shipped);
-	for (int i = 0; j->prompt && j->shipped && i < j->n_prompts; i++) {
-		if (!(j->shipped[i] = load_prompt(EVERY * i, &label)))
-			return err_set(e, ERR_MEMORY, "no memory for prompts");
-		j->prompt[i].text = label;
-	}
-	return j->prompt && j->shipped ? 0 : err_set(e, ERR_MEMORY, "no memory for prompts");
-}
-
+/* Without operands of the shipped prompts every third: a few of each kind. */
 static int take_prompts(struct job *j, const struct cli *c, struct err *e)
 {
-	if (c->n_operands <= 2)
-		return ship_prompts(j, e);
-	j->n_prompts = c->n_operands - 2;
+	const bool shipped = c->n_operands <= 2;
+
+	j->n_prompts = shipped ? (load_n_prompts() + EVERY - 1) / EVERY : c->n_operands - 2;
 	j->prompt = calloc((size_t)j->n_prompts, sizeof *j->prompt);
-	for (int i = 0; j->prompt && i < j->n_prompts; i++)
-		j->prompt[i].text = c->operand[2 + i];
-	return j->prompt ? 0 : err_set(e, ERR_MEMORY, "no memory for prompts");
+	j->text = calloc((size_t)j->n_prompts, sizeof *j->text);
+	for (int i = 0; j->prompt && j->text && i < j->n_prompts; i++) {
+		const char **label = &j->prompt[i].text;
+
+		*label = shipped ? NULL : c->operand[2 + i];
+		j->text[i] = shipped ? load_prompt(EVERY * i, label) : strdup(*label);
+		if (!j->text[i])
+			return err_set(e, ERR_MEMORY, "no memory for prompts");
+	}
+	return j->prompt && j->text ? 0 : err_set(e, ERR_MEMORY, "no memory for prompts");
 }
 
 static int encode_prompts(struct job *j, int i, struct err *e)
@@ -136,9 +119,7 @@ static int encode_prompts(struct job *j, int i, struct err *e)
 		return err_set(e, ERR_MEMORY, "no memory for prompts");
 	prompt_note_template(&s->cli, s->session.engine);
 	for (int k = 0; k < j->n_prompts; k++) {
-		const char *text = j->shipped ? j->shipped[k] : j->prompt[k].text;
-
-		if (prompt_ids(&s->cli, s->session.engine, text, strlen(text), &s->ids[k],
+		if (prompt_ids(&s->cli, s->session.engine, j->text[k], strlen(j->text[k]), &s->ids[k],
 				&j->prompt[k].n_ids[i], e))
 			return -1;
 		j->prompt[k].ids[i] = s->ids[k];
@@ -148,23 +129,17 @@ static int encode_prompts(struct job *j, int i, struct err *e)
 
 /* ---- running ---- */
 
+/* Where nobody can see a line change, one for each pair. */
 static void on_turn(void *arg, int prompt, int run, int side)
 {
 	const struct job *j = arg;
-	const bool terminal = isatty(STDERR_FILENO);
+	char what[40] = "to warm up";
 
-	/* a line for each pair where nobody can see one change */
-	if (!terminal && (run < 0 || side == (run & 1)))
-		return;
-	fprintf(stderr, "%scompare: prompt %d of %d, ", terminal ? "\r\033[K" : "", prompt + 1,
-		j->n_prompts);
-	if (run < 0)
-		fprintf(stderr, "to warm up, %c", 'A' + side);
-	else if (terminal)
-		fprintf(stderr, "run %d of %d, %c", run + 1, opts.repeat, 'A' + side);
-	else
-		fprintf(stderr, "run %d of %d", run + 1, opts.repeat);
-	fputs(terminal ? " …" : "\n", stderr);
+	if (run >= 0)
+		snprintf(what, sizeof what, "run %d of %d", run + 1, opts.repeat);
+	out_progress("compare: prompt %d of %d, %s, %c …", prompt + 1, j->n_prompts, what, 'A' + side);
+	if (!isatty(STDERR_FILENO) && run >= 0 && side != (run & 1))
+		fprintf(stderr, "compare: prompt %d of %d, %s\n", prompt + 1, j->n_prompts, what);
 }
 
 static void work(void *arg, struct err *e)
@@ -176,10 +151,7 @@ static void work(void *arg, struct err *e)
 
 static int run_on_screen(struct job *j, const struct cli *c, struct err *e)
 {
-	const struct tui_options o = { .ascii = c->ascii,
-		.no_color = !strcmp(c->theme, "mono"),
-		.light = !strcmp(c->theme, "light"),
-		.dark = !strcmp(c->theme, "dark") };
+	const struct tui_options o = chat_screen(c);
 	const struct tui_compare t = { .compare = &j->compare,
 		.lock = &j->lock,
 		.n_prompts = j->n_prompts,
@@ -209,8 +181,7 @@ static int run(struct job *j, const struct cli *c, struct err *e)
 	if (on_screen(c))
 		return run_on_screen(j, c, e);
 	work(j, e);
-	if (isatty(STDERR_FILENO))
-		fputs("\r\033[K", stderr);
+	out_progress_end();
 	return e->code ? -1 : 0;
 }
 
@@ -227,9 +198,9 @@ static void close_all(struct job *j, struct err *e)
 		free(s->words);
 		free(s->record);
 	}
-	for (int k = 0; j->shipped && k < j->n_prompts; k++)
-		free(j->shipped[k]);
-	free(j->shipped);
+	for (int k = 0; j->text && k < j->n_prompts; k++)
+		free(j->text[k]);
+	free(j->text);
 	free(j->prompt);
 }
 
@@ -248,7 +219,7 @@ static int print(const struct cli *c, const struct compare *what, struct err *e)
 		compare_print(what, &t, stdout);
 	}
 	compare_table_free(&t);
-	return rc || out_flush(e) ? -1 : 0;
+	return rc;
 }
 
 static int compare_settings(const struct cli *c, struct err *e)
@@ -257,7 +228,7 @@ static int compare_settings(const struct cli *c, struct err *e)
 	struct err none = { 0 };
 	int rc;
 
-	interrupt_catch(true);
+	interrupt_catch(SIGINT, (int)SA_RESETHAND | SA_RESTART);
 	if (on_screen(c))
 		app_block_signals();
 	rc = read_side(&j, c, 0, e) || read_side(&j, c, 1, e) || take_prompts(&j, c, e) ||
@@ -320,27 +291,9 @@ static int compare_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_compare = {
-	VERB(
-		compare, "A B [PROMPT…]", "two configurations side by side, by turns: speed, bytes, texts"),
-	.doc =
-		"Answers the same prompts (without any: some of those shipped) under the settings A and "
-		"under the settings B, by turns, and prints what each took: tokens a second and the time "
-		"to the first token with the range of their medians, for the ratio of the pairs too, time "
-		"between tokens, steps, rows, KV pages, bytes, the perplexity of A's texts under both, and "
-		"the first token that differs. Settings are written as options, with or without dashes, in "
-		"one word of the shell ('--spec ngram:4 --temp 0' or 'spec=ngram:4 temp=0'; '': as it is); "
-		"options outside of them hold for both sides. Before each answer the prefix cache is "
-		"emptied and the drafter opened anew, so that no answer is faster for an earlier one. Each "
-		"side is recorded (with --record c.db into c-a.db and c-b.db), and two recordings, or one "
-		"with a comparison of the chat, give the same table again. On a terminal both answers are "
-		"shown while they run; q leaves.",
-	.example = "cutaway compare 'spec=off' 'spec=ngram:4' --greedy",
-	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Screen|"
-		"Output",
-	.min_operands = 1,
-	.max_operands = CLI_MAX_OPERANDS,
+	VERB(compare, "A B [PROMPT…]"),
+	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
+			 "Screen|Output",
 	.settings = true,
-	.completes = "RECORDING",
-	VERB_OWN(compare),
+	OPERANDS(1, CLI_MAX_OPERANDS, "RECORDING"),
 };

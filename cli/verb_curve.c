@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
 #include "base/listing.h"
 #include "cli/change.h"
@@ -15,7 +13,7 @@
 enum { CHART_W = 60, CHART_H = 16 };
 
 static struct curve_opts {
-	const char *bits, *methods, *formats, *group, *calibrate, *svg;
+	const char *bits, *methods, *formats, *group, *svg;
 	bool zero_point;
 } opts = {
 	.bits = "8,6,5,4,3,2", .methods = "rtn,gptq", .formats = "q8_0,q5_0,q4_0", .group = "128"
@@ -32,8 +30,6 @@ static const struct setting curve_own[] = {
 		.doc = "of the grids: from the least weight to the greatest"),
 	OWN(TEXT, curve_opts, formats, .name = "formats", .group = "Curve", .arg = "LIST",
 		.doc = "formats of files, rounded to nearest, whose speed is measured as well; off: none"),
-	OWN(TEXT, curve_opts, calibrate, .name = "calibrate", .group = "Curve", .arg = "FILE",
-		.doc = "text by which methods choose; without it the model writes one"),
 	OWN(TEXT, curve_opts, svg, .name = "svg", .group = "Curve", .arg = "FILE",
 		.doc = "the curve as a picture"),
 	{ 0 },
@@ -101,15 +97,13 @@ static int add_grids(struct curve *v, struct err *e)
 
 	while (next_word(&methods, method)) {
 		const char *list = opts.bits;
-		int m = 0;
+		const enum quant_method m = quant_method_named(method);
 
-		while (m < QUANT_LLM_INT8 && strcasecmp(method, quant_method_name((enum quant_method)m)))
-			m++;
-		if (m == QUANT_LLM_INT8)
+		if (m >= QUANT_LLM_INT8)
 			return err_set(
 				e, ERR_USAGE, "--methods %s: rtn, gptq, awq and smoothquant are possible", method);
 		while (next_word(&list, bits))
-			if (add_grid(v, (enum quant_method)m, bits, e))
+			if (add_grid(v, m, bits, e))
 				return -1;
 	}
 	return v->n ? 0 : err_set(e, ERR_USAGE, "no points: give --bits and --methods, or --formats");
@@ -161,11 +155,11 @@ static int measure_all(
 		snprintf(b->title, sizeof b->title, "%d of %d, %s %s", i + 1, v->n,
 			quant_method_name(p->method), form_name(&p->form, name));
 		rc = curve_measure(p, o, e);
-		bar_wipe(b);
+		out_progress_end();
 		if (!rc)
 			list_point(l, p);
 	}
-	bar_end(b);
+	bar_end();
 	return rc;
 }
 
@@ -202,7 +196,7 @@ static int measure_and_list(struct curve *v, const struct curve_options *o, stru
 	printf("\nperplexity of the model itself: %.3f over %d tokens\n\n",
 		prices_exact_perplexity(&v->point[0].prices), (int)v->point[0].prices.n);
 	curve_draw(v->point, v->n, CHART_W, CHART_H, stdout);
-	return out_flush(e);
+	return 0;
 }
 
 static int curve_verb(const struct cli *c, struct err *e)
@@ -210,16 +204,16 @@ static int curve_verb(const struct cli *c, struct err *e)
 	static struct curve v;
 	struct bar b = { 0 };
 	struct curve_options o = { .model = c->operand[0],
-		.seed = c->answer.params.seed,
-		.threads = c->engine.threads ? c->engine.threads : (int)sysconf(_SC_NPROCESSORS_ONLN),
-		.progress = bar_progress,
-		.arg = &b };
+		.common = { .seed = c->answer.params.seed,
+			.threads = c->engine.threads,
+			.progress = bar_progress,
+			.arg = &b } };
 	char *text = NULL, *calibrate = NULL;
 	int rc = add_formats(&v, e) || add_grids(&v, e) || in_read(c->operand[1], &text, &o.size, e) ||
-			 (opts.calibrate && in_read(opts.calibrate, &calibrate, &o.calibrate_size, e));
+			 (c->calibrate && in_read(c->calibrate, &calibrate, &o.common.size, e));
 
 	o.text = text;
-	o.calibrate = calibrate;
+	o.common.text = calibrate;
 	rc = rc || measure_and_list(&v, &o, &b, c, e);
 	free(text);
 	free(calibrate);
@@ -227,19 +221,7 @@ static int curve_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_curve = {
-	VERB(curve, "MODEL TEXT",
-		"what fewer bits cost: KL, perplexity and speed of a model rounded in many ways"),
-	.doc =
-		"Rounds MODEL to each format and grid of the lists, one after the other in a temporary "
-		"file (TMPDIR), and scores TEXT, which should be none that a method chose by, beside MODEL "
-		"itself: Kullback-Leibler divergence a token, perplexity, how often the most probable "
-		"token is the same. Bits are those of a weight with its share of the scales. A grid's "
-		"values are kept as floats, so only formats of files have a speed: of decoding, after a "
-		"few tokens, on this machine as it is.",
-	.example = "cutaway curve --svg bits.svg model.gguf text.txt",
-	.takes = "threads|seed|json|csv",
-	.min_operands = 2,
-	.max_operands = 2,
-	.completes = "FILE",
-	VERB_OWN(curve),
+	VERB(curve, "MODEL TEXT"),
+	.takes = "calibrate|threads|seed|json|csv",
+	OPERANDS(2, 2, "FILE"),
 };

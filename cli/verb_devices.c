@@ -5,19 +5,9 @@
 
 #include "base/listing.h"
 #include "cli/cli.h"
-#include "cli/out.h"
 #include "kernels/kernels.h"
 
 enum { MOST = 64 };
-
-/* Instruction sets of this processor, best first. */
-static void print_cpu(void)
-{
-	printf("cpu    ");
-	for (const char *const *isa = k_isas(); *isa; isa++)
-		printf(" %s", *isa);
-	printf("\n");
-}
 
 static const struct listing_column columns[] = { { "index", "index", 5 }, { "name", "name", -32 },
 	{ "memory_bytes", "memory", 10 }, { "processors", "SMs", 5 },
@@ -79,8 +69,8 @@ static int devices_verb(const struct cli *c, struct err *e)
 	n = n < 0 ? 0 : n;
 	if (c->json)
 		begin_json(&j, why.text);
-	else
-		print_cpu();
+	for (const char *const *isa = k_isas(); !c->json && *isa; isa++) /* best first */
+		printf("%s %s%s", isa == k_isas() ? "cpu    " : "", *isa, isa[1] ? "" : "\n");
 	if (listing_open(&l, columns, stdout, c->json ? &j : NULL, c->csv, e))
 		return -1;
 	for (int i = 0; i < n; i++)
@@ -89,17 +79,10 @@ static int devices_verb(const struct cli *c, struct err *e)
 		return -1;
 	if (!c->json)
 		print_rest(d, n, why.text);
-	return out_flush(e);
+	return 0;
 }
 
 const struct verb verb_devices = {
-	VERB(devices, "", "instruction sets and GPUs, and why one cannot be used"),
-	.doc =
-		"Lists the instruction sets of this processor that there are kernels for, best first "
-		"(CUTAWAY_ISA=NAME allows none better than NAME), and the devices of the CUDA driver: "
-		"number, name, memory, multiprocessors, compute capability and driver, whether this build "
-		"has kernels for it, and if it cannot be used, why. Says for which architectures the build "
-		"has kernels. Exit status 0 whether or not there are any.",
-	.example = "cutaway devices --json",
+	VERB_BARE(devices, ""),
 	.takes = "json|csv",
 };

@@ -1,16 +1,14 @@
 /* cutaway diff: two recordings side by side. Thread: main's. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/json.h"
+#include "cli/chat_open.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
-#include "cli/model.h"
+#include "cli/open.h"
 #include "cli/out.h"
 #include "sessions/diff/diff.h"
-#include "tui/app/tui.h"
 
 static struct diff_opts {
 	bool side_by_side, deep;
@@ -101,9 +99,9 @@ static int print_json(struct diff *d, const struct diff_distance *deep, struct e
 static void on_progress(void *arg, int32_t done, int32_t all)
 {
 	(void)arg;
-	if (isatty(STDERR_FILENO))
-		fprintf(
-			stderr, "\r\033[Kdiff: %d of %d rows …%s", done, all, done == all ? "\r\033[K" : "");
+	out_progress("diff: %d of %d rows …", done, all);
+	if (done == all)
+		out_progress_end();
 }
 
 static void print_deep(
@@ -127,7 +125,7 @@ static int deep(const struct cli *c, struct diff *d, struct diff_distance *out, 
 	char *path[2] = { NULL, NULL };
 	int rc = 0;
 
-	interrupt_catch(true);
+	interrupt_catch(SIGINT, (int)SA_RESETHAND | SA_RESTART);
 	for (int s = 0; !rc && s < 2; s++) {
 		rc = model_find_recorded(c, d->h[s], d->same_model ? c->engine.model : NULL, &path[s], e);
 		o.engine[s].model = path[s];
@@ -160,10 +158,7 @@ static int print(const struct cli *c, struct diff *d, struct err *e)
 
 static int diff_verb(const struct cli *c, struct err *e)
 {
-	struct tui_options o = { .ascii = c->ascii,
-		.no_color = !strcmp(c->theme, "mono"),
-		.light = !strcmp(c->theme, "light"),
-		.dark = !strcmp(c->theme, "dark") };
+	struct tui_options o = chat_screen(c);
 	struct diff *d;
 	int rc;
 
@@ -179,19 +174,7 @@ static int diff_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_diff = {
-	VERB(diff, "A B", "two recordings: the first token that differs, and why"),
-	.doc =
-		"Lays the requests of two recordings side by side, matched by prompt and order. Of each "
-		"pair that parts: the first token that differs and its cause (the logits, a setting of the "
-		"draw, a token that the user put there, the prompt, the end of one), what each drew there, "
-		"and how far they go apart after it. --side-by-side shows both texts in columns: n and N "
-		"go to the next and previous difference, [ and ] to other requests, q quits. --deep loads "
-		"the model and gives the divergence exactly. Exit status 0 if all requests are equal, 1 if "
-		"not.",
-	.example = "cutaway diff --side-by-side monday.db tuesday.db",
+	VERB(diff, "A B"),
 	.takes = "model|Kernels|json|Screen",
-	.min_operands = 2,
-	.max_operands = 2,
-	.completes = "RECORDING",
-	VERB_OWN(diff),
+	OPERANDS(2, 2, "RECORDING"),
 };

@@ -1,11 +1,10 @@
 /* cutaway export: a recording in another tool's format. Thread: main's. */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/whole_file.h"
+#include "cli/change.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/out.h"
@@ -23,8 +22,8 @@ static const struct setting export_own[] = {
 	OWN(FILE, export_opts, out, .name = "out", .group = "Output", .arg = "FILE",
 		.doc = "write to FILE, also -o (without it: standard output)"),
 	OWN(TEXT, export_opts, table, .name = "table", .group = "Output", .arg = "NAME",
-		.doc =
-			"csv: a table or view of docs/trace.md, such as tokens, latency, candidates (token)"),
+		.doc = "csv: a table or view of docs/trace.md, such as tokens, latency, candidates "
+			   "(token)"),
 	OWN(CHOICE, export_opts, view, .name = "view", .group = "Output", .arg = "NAME",
 		.more = tui_picture_name, .doc = "svg, png: a view, or the whole screen"),
 	OWN(TEXT, export_opts, at, .name = "at", .group = "Output", .arg = "STEP", SETTING_WORDS("end"),
@@ -39,24 +38,9 @@ static const struct setting export_own[] = {
 
 enum { CAST_W = 120, CAST_H = 40 }; /* large enough for all views */
 
-struct shown {
-	int64_t began_ns, reported_ns;
-	bool reported;
-};
-
-/* Shows progress on a terminal, after the first second. */
 static bool progress(void *arg, int64_t done, int64_t all)
 {
-	struct shown *s = arg;
-	int64_t now = now_ns();
-
-	if (isatty(STDERR_FILENO) && now - s->began_ns > 1000000000 &&
-		now - s->reported_ns > 200000000) {
-		fprintf(stderr, "\r%3.0f %%", all > 0 ? 100.0 * (double)done / (double)all : 0.0);
-		s->reported_ns = now;
-		s->reported = true;
-	}
-	return !atomic_load(&interrupted);
+	return bar_progress(arg, "", done, all);
 }
 
 static const char *format_of(struct err *e)
@@ -107,22 +91,22 @@ static int write_picture(FILE *out, const struct cli *c, const char *format, str
 	return (slides ? tui_slides : tui_picture)(c->operand[0], &o, out, e);
 }
 
-static int write_cast(FILE *out, const struct cli *c, struct shown *s, struct err *e)
+static int write_cast(FILE *out, const struct cli *c, struct bar *b, struct err *e)
 {
 	int w = CAST_W, h = CAST_H;
 
 	if (opts.size && tui_size(opts.size, &w, &h, e))
 		return -1;
-	return tui_cast(c->operand[0], w, h, out, progress, s, e);
+	return tui_cast(c->operand[0], w, h, out, progress, b, e);
 }
 
 static int write_as(
-	FILE *out, const struct cli *c, const char *format, struct shown *s, struct err *e)
+	FILE *out, const struct cli *c, const char *format, struct bar *b, struct err *e)
 {
-	struct export_options o = { .to = format, .table = opts.table, .progress = progress, .arg = s };
+	struct export_options o = { .to = format, .table = opts.table, .progress = progress, .arg = b };
 
 	if (!strcmp(format, "asciicast"))
-		return write_cast(out, c, s, e);
+		return write_cast(out, c, b, e);
 	if (is_picture(format) || !strcmp(format, "slides"))
 		return write_picture(out, c, format, e);
 	return export_session(c->operand[0], &o, out, e);
@@ -130,13 +114,12 @@ static int write_as(
 
 static int write_to(FILE *out, const struct cli *c, const char *format, struct err *e)
 {
-	struct shown s = { .began_ns = now_ns() };
-	int rc = write_as(out, c, format, &s, e);
+	struct bar b = { .began_ns = now_ns() };
+	int rc = write_as(out, c, format, &b, e);
 
 	if (interrupted) /* Ctrl-C may have caused the error */
 		*e = (struct err){ .code = ERR_INTERRUPTED };
-	if (s.reported)
-		fputs("\r     \r", stderr);
+	out_progress_end();
 	return interrupted ? -1 : rc;
 }
 
@@ -169,27 +152,12 @@ static int export_verb(const struct cli *c, struct err *e)
 
 	if (!format || check_given(c, format, e))
 		return -1;
-	interrupt_catch(false);
+	interrupt_catch(SIGINT, (int)SA_RESETHAND);
 	return opts.out ? write_file(c, format, e) : write_stdout(c, format, e);
 }
 
 const struct verb verb_export = {
-	VERB(export, "FILE", "a recording in the formats of other tools"),
-	.doc =
-		"Writes the recording FILE as perfetto (a JSON trace that ui.perfetto.dev opens as tracks "
-		"of requests, batch, kernel stages and pages), csv (one table or view, for spreadsheets), "
-		"jsonl (every event, packed columns unpacked), asciicast (the replay's screens as a "
-		"terminal recording, for asciinema) or html (one self-contained page with text, token "
-		"colours, page map and charts, and where the recording has them the tree of each search, "
-		"attention by layer and page, and what each drafter proposed and had accepted). svg and "
-		"png are pictures for slides: a view, as it is when it fills the screen, or the whole "
-		"screen, at a step, in any size, dark, light or (mono) black on white; a png is drawn by "
-		"rsvg-convert (Debian: librsvg2-bin). slides are all views that have something to show, "
-		"with captions, in one HTML page that turns pages by arrow keys and prints one a sheet.",
-	.example = "cutaway export session.db --view pages --at 40 --theme light -o pages.svg",
+	VERB(export, "FILE"),
 	.takes = "theme",
-	.min_operands = 1,
-	.max_operands = 1,
-	.completes = "RECORDING",
-	VERB_OWN(export),
+	OPERANDS(1, 1, "RECORDING"),
 };

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/open.h"
-#include "cli/out.h"
 #include "trace/reader.h"
 #include "tui/views/view_util.h"
 
@@ -190,7 +189,7 @@ static int print_sheet(const struct timeline *t, const struct cli *c, struct err
 	print_table(t, &f);
 	if (c->csv && list_lines(&f, NULL, c->csv, e))
 		return -1;
-	return out_flush(e);
+	return 0;
 }
 
 static int formulas_verb(const struct cli *c, struct err *e)
@@ -211,18 +210,7 @@ static int formulas_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_formulas = {
-	VERB(formulas, "[FILE]", "memory, latency and intensity: formulas beside what was measured"),
-	.doc =
-		"The formulas of inference arithmetic with a model's numbers: bytes of weights, keys and "
-		"values, latency, throughput, the largest batch, arithmetic intensity, ridge, expected "
-		"tokens of speculation, rows with and without a cache. Beside each what the last decode "
-		"steps counted or measured, and where the two part by more than 10 %, what the formula "
-		"leaves out. With FILE of a recording; without, B requests of S tokens are run now. Other "
-		"machines (--machine), drafts, and with FILE another B or S, give a prediction, and "
-		"nothing stands beside it.",
-	.example = "cutaway formulas --sequences 8 --depth 512",
+	VERB(formulas, "[FILE]"),
 	.takes = "Model|Kernels|Exactness|Scheduler|json|csv",
-	.max_operands = 1,
-	.completes = "RECORDING",
-	VERB_OWN(formulas),
+	OPERANDS(0, 1, "RECORDING"),
 };

@@ -263,23 +263,10 @@ static int lesson_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_lesson = {
-	VERB(lesson, "[NAME | new NAME | sheet [NAME] | report FILE…]",
-		"lessons on inference, with runs, predictions and measurements"),
-	.doc =
-		"Without NAME it lists the lessons and how far you came. A lesson is text beside the live "
-		"views of a chat: it types commands for you, asks what you expect before a run, and "
-		"answers from what the run logged. new NAME writes a commented beginning of your own; "
-		"report FILE… makes a table of a class from its recordings: who predicted what, and how "
-		"near, and with --html a page of it. sheet [NAME] runs a lesson, or all, as --test does, "
-		"and prints what a teacher needs: minutes, what it types, each question with its "
-		"tolerance and the answer measured here. With --test all lessons (or NAME) are run "
-		"without a terminal, and the exit status says whether everything they state holds on "
-		"this machine.",
-	.example = "cutaway lesson kv-cache",
+	VERB(lesson, "[NAME | new NAME | sheet [NAME] | report FILE…]"),
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
 			 "Recording|Screen|json|csv",
-	.max_operands = CLI_MAX_OPERANDS,
-	.completes =
-		"new report sheet $(cutaway lesson 2>/dev/null | awk \"/^ *[0-9]/ { print \\$2 }\")",
-	VERB_OWN(lesson),
+	OPERANDS(0, CLI_MAX_OPERANDS,
+		"new report sheet $(cutaway lesson 2>/dev/null | awk \"/^ *[0-9]/ { print \\$2 "
+		"}\")"),
 };

@@ -9,7 +9,7 @@
 #include "cli/change.h"
 #include "cli/cli.h"
 #include "cli/load_words.h"
-#include "cli/model.h"
+#include "cli/open.h"
 #include "cli/out.h"
 #include "engine/sched/policy.h"
 #include "load/load.h"
@@ -30,9 +30,8 @@ static const struct setting load_own[] = {
 	OWN(FLAG, load_opts, completions, .name = "completions", .group = "Load",
 		.doc = "with --url: ask /v1/completions, with prompts as one text"),
 	OWN(TEXT, load_opts, rate, .name = "rate", .group = "Load", .arg = "R[,R…]",
-		.doc =
-			"requests a second, of a trace how many times as fast as it was; several: a run each, "
-			"and a curve"),
+		.doc = "requests a second, of a trace how many times as fast as it was; several: a run "
+			   "each, and a curve"),
 	OWN(FLAG, load_opts, sweep, .name = "sweep", .group = "Load",
 		.doc = "doubles the last rate, or users, until throughput rises by less than a tenth"),
 	OWN(TEXT, load_opts, users, .name = "users", .group = "Load", .arg = "N[,N…]",
@@ -46,8 +45,8 @@ static const struct setting load_own[] = {
 		.doc = "by counted time: nothing is computed, a step takes what --cost says, and every run "
 			   "gives the same"),
 	OWN(TEXT, load_opts, cost, .name = "cost", .group = "Load", .arg = "FILE",
-		.doc =
-			"with --counted: prices of a step (cutaway simulate), or a recording to fit them to"),
+		.doc = "with --counted: prices of a step (cutaway simulate), or a recording to fit them "
+			   "to"),
 	OWN(TEXT, load_opts, svg, .name = "svg", .group = "Load", .arg = "FILE",
 		.doc = "the curve, or of one run its requests over time, as a picture"),
 	{ 0 },
@@ -107,20 +106,13 @@ static int read_policies(struct runs *r, const char *one, struct err *e)
 
 static int read_cost(struct runs *r, struct err *e)
 {
-	static const char sqlite[16] = "SQLite format 3";
 	struct cost_rows rows = { 0 };
-	char head[16] = "";
-	FILE *in = opts.cost ? fopen(opts.cost, "re") : NULL;
 	int rc;
 
 	r->cost = load_cost;
-	if (in && fread(head, 1, sizeof head, in) < sizeof head)
-		head[0] = '\0';
-	if (in)
-		fclose(in);
 	if (!opts.cost)
 		return 0;
-	if (memcmp(head, sqlite, sizeof head))
+	if (!file_is_database(opts.cost))
 		return cost_read(&r->cost, opts.cost, e);
 	rc = cost_take_recording(&rows, opts.cost, e) || cost_fit(&r->cost, &rows, e) ? -1 : 0;
 	cost_rows_free(&rows);
@@ -191,7 +183,7 @@ static int run_one(struct runs *r, int policy, int load, struct err *e)
 	r->inside.engine.policy = p->policy;
 	snprintf(r->bar.title, sizeof r->bar.title, "%s %.4g", p->policy, p->load);
 	rc = opts.url ? load_http(&r->o, &r->server, p, e) : load_inside(&r->o, &r->inside, p, e);
-	bar_wipe(&r->bar);
+	out_progress_end();
 	return rc;
 }
 
@@ -311,10 +303,10 @@ static int load_verb(const struct cli *c, struct err *e)
 	if (!rc) {
 		bar_begin(&r->bar);
 		rc = run_all(r, c, &stopped, e) || report(r, c, e) ? -1 : 0;
-		bar_end(&r->bar);
+		bar_end();
 	}
 	for (int i = 0; i < r->n; i++)
-		load_close(&r->point[i]);
+		tally_close(&r->point[i].tally);
 	free(model);
 	free(r);
 	if (!rc && stopped)
@@ -323,17 +315,7 @@ static int load_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_load = {
-	VERB(load, "",
-		"requests put on the engine, or on a server: latency, throughput, goodput, curves"),
-	.doc =
-		"Requests arrive by a seeded plan, as from many users, and each answer's time to the first "
-		"token (TTFT), gaps between tokens (ITL) and time to the end are tallied, from when the "
-		"request was due. The engine inside answers, or with --url any server of the OpenAI "
-		"interface, by the same client. Several rates, users or policies are a run each, with a "
-		"table; several rates draw the curve of throughput and latency, with its knee. Nothing is "
-		"recorded without --record. docs/load.md has the formulas and the sources of the lengths.",
-	.example = "cutaway load --rate 0.5,1,2,4 --scale 0.2 --slo ttft=1s,itl=100ms --svg curve.svg",
+	VERB(load, ""),
 	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|deadline|Scheduler|Speculation|Watching|"
 			 "record|json|csv",
-	VERB_OWN(load),
 };

@@ -8,7 +8,6 @@
 #include "cli/change.h"
 #include "cli/cli.h"
 #include "cli/open.h"
-#include "cli/out.h"
 #include "cli/prompt.h"
 #include "engine/lossy.h"
 #include "kernels/arith.h"
@@ -192,7 +191,7 @@ static int ask_all(struct passkey *p, struct engine *engine, uint64_t seed, stru
 		if (!bar_progress(&b, "reading", p->n_ended, p->n))
 			err_set(e, ERR_INTERRUPTED, "stopped");
 	}
-	bar_end(&b);
+	bar_end();
 	return e->code ? -1 : *p->failed ? err_set(e, ERR_USAGE, "%s", p->failed) : 0;
 }
 
@@ -275,7 +274,6 @@ static int passkey_verb(const struct cli *c, struct err *e)
 				print_json(&p, e);
 			else
 				print_table(&p, s.engine);
-			out_flush(e);
 		}
 	}
 	cli_close(&s, c, e);
@@ -284,13 +282,6 @@ static int passkey_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_passkey = {
-	VERB(passkey, "", "whether a number hidden in a long text is found again, by its depth"),
-	.doc =
-		"Puts a key of five digits into a long text of no meaning, at several depths, and asks for "
-		"it at the end. What a lossy setting forgets shows here and in no perplexity: --visible, "
-		"--cache-format. The answers are greedy. The recording has each as a request: replay it, "
-		"and /view pages draws which positions were read.",
-	.example = "cutaway passkey --tokens 4000 --visible stream:4+window:508",
+	VERB(passkey, ""),
 	.takes = "Model|Kernels|Exactness|Scheduler|Speculation|Watching|Recording|seed|json",
-	VERB_OWN(passkey),
 };

@@ -13,19 +13,18 @@
 enum { WAIT_S = 3600 }; /* a long text takes its time, in which no byte comes */
 
 static struct pin_opts {
-	const char *url, *ttl, *role, *api_key;
+	const char *url, *ttl, *role;
 	int32_t remove, replica;
 	bool list;
 } opts = { .url = "http://127.0.0.1:8080", .ttl = "5m", .role = "user" };
 
-static const char *const roles[] = { "user", "system", "text", NULL };
-
 static const struct setting pin_own[] = {
 	OWN(TEXT, pin_opts, ttl, .name = "ttl", .group = "Pin", .arg = "TIME",
 		.doc = "how long its pages are kept, from 1s to 24h: 90s, 5m, 1h"),
-	OWN(CHOICE, pin_opts, role, .name = "role", .group = "Pin", .words = roles,
-		.doc =
-			"FILE is the beginning of the first turn, the system text, or a text without a chat"),
+	OWN(CHOICE, pin_opts, role, .name = "role", .group = "Pin",
+		SETTING_WORDS("user", "system", "text"),
+		.doc = "FILE is the beginning of the first turn, the system text, or a text without a "
+			   "chat"),
 	OWN(FLAG, pin_opts, list, .name = "list", .group = "Pin", .doc = "lists what is pinned"),
 	OWN(INT, pin_opts, remove, .name = "remove", .group = "Pin", .arg = "N", .low = 1,
 		.high = INT32_MAX, .doc = "ends pin N"),
@@ -33,8 +32,6 @@ static const struct setting pin_own[] = {
 		.doc = "with --remove: pin N of this replica, where --list tells replicas"),
 	OWN(TEXT, pin_opts, url, .name = "url", .group = "Pin", .arg = "URL",
 		.doc = "the server: what cutaway serve printed"),
-	OWN(TEXT, pin_opts, api_key, .name = "api-key", .group = "Pin", .arg = "KEY",
-		.doc = "its key; better in the variable CUTAWAY_API_KEY, since others see a command line"),
 	{ 0 },
 };
 
@@ -68,9 +65,8 @@ static char *body_of(const char *file, struct err *e)
 
 static int pin_verb(const struct cli *c, struct err *e)
 {
-	const char *key = opts.api_key ? opts.api_key : getenv("CUTAWAY_API_KEY");
 	const struct client_options o = {
-		.url = opts.url, .api_key = key && *key ? key : NULL, .idle_s = WAIT_S
+		.url = opts.url, .api_key = cli_api_key(c), .idle_s = WAIT_S
 	};
 	char path[32] = "/pins", *body = NULL, *reported;
 
@@ -94,21 +90,11 @@ static int pin_verb(const struct cli *c, struct err *e)
 	if (reported)
 		fputs(reported, stdout);
 	free(reported);
-	return e->code ? -1 : out_flush(e);
+	return e->code ? -1 : 0;
 }
 
 const struct verb verb_pin = {
-	VERB(pin, "[FILE]", "keep a text's pages in a server's prefix cache for a while"),
-	.max_operands = 1,
-	.completes = "FILE",
-	.doc =
-		"Declares FILE stable at a running `cutaway serve`: its pages are computed, if the prefix "
-		"cache lacks them, and kept until --ttl is over, whatever else needs room. Prompts that "
-		"begin with it then begin at its end. It is the beginning of the first turn of a chat, "
-		"after the server's own system text; with --role system that text, with --role text the "
-		"beginning of a plain prompt. Whole pages count; what it costs in pages is printed. At "
-		"most the share --pin-limit of the server's pages can be pinned.",
-	.example = "cutaway pin report.txt --ttl 1h",
-	.takes = "json",
-	VERB_OWN(pin),
+	VERB(pin, "[FILE]"),
+	.takes = "api-key|json",
+	OPERANDS(0, 1, "FILE"),
 };

@@ -1,30 +1,25 @@
 /* cutaway prune: a model file with zeros for weights, or without some of its layers, heads or
  * channels. Thread: main's. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "cli/change.h"
 #include "cli/cli.h"
-#include "cli/out.h"
 #include "lab/prune.h"
 
 static struct prune_opts {
-	const char *method, *pattern, *format, *calibrate;
+	const char *method, *pattern, *format;
 	float sparsity;
 	int32_t remove, unit;
 } opts = { .method = "wanda", .sparsity = 0.5f, .remove = 1, .unit = 1 };
 
 static const struct setting prune_own[] = {
 	OWN(TEXT, prune_opts, method, .name = "method", .group = "Prune", .arg = "METHOD",
-		.doc =
-			"zeros: wanda (of each row, those with the smallest |w| times norm of the input), "
-			"magnitude (of each matrix, the smallest, without a text); or what is removed: layers, "
-			"heads, kv-heads, channels, those that do least"),
+		.doc = "zeros: wanda (of each row, those with the smallest |w| times norm of the input), "
+			   "magnitude (of each matrix, the smallest, without a text); or what is removed: "
+			   "layers, heads, kv-heads, channels, those that do least"),
 	OWN(FLOAT, prune_opts, sparsity, .name = "sparsity", .group = "Prune", .arg = "S", .high = 1,
 		.doc = "of zeros: their share"),
 	OWN(TEXT, prune_opts, pattern, .name = "pattern", .group = "Prune", .arg = "N:M",
@@ -36,8 +31,6 @@ static const struct setting prune_own[] = {
 		.high = 1 << 20, .doc = "of layers: how many; of the others: how many of each layer"),
 	OWN(INT, prune_opts, unit, .name = "unit", .group = "Prune", .arg = "N", .low = 1,
 		.high = 1 << 20, .doc = "of channels: neighbours that go together"),
-	OWN(TEXT, prune_opts, calibrate, .name = "calibrate", .group = "Calibration", .arg = "FILE",
-		.doc = "text that decides; without it the model writes one, by --seed"),
 	{ 0 },
 };
 
@@ -73,7 +66,7 @@ static int check_given(const struct cli *c, const struct prune_method *m, struct
 		return err_set(e, ERR_USAGE, "--unit is for channels");
 	if (opts.pattern && cli_given(c, "sparsity"))
 		return err_set(e, ERR_USAGE, "--sparsity and --pattern are two ways of saying how many");
-	if (opts.calibrate && !m->reads)
+	if (c->calibrate && !m->reads)
 		return err_set(e, ERR_USAGE, "--calibrate: %s reads no text", m->name);
 	return 0;
 }
@@ -111,20 +104,20 @@ static int print_json(const struct prune_result *r, double seconds, struct err *
 
 	json_object(&j, NULL);
 	json_text(&j, "what", r->what);
-	json_text(&j, "source", r->source);
-	json_bool(&j, "from_quantised", r->from_quantised);
+	json_text(&j, "source", r->common.source);
+	json_bool(&j, "from_quantised", r->common.from_quantised);
 	json_int(&j, "weights", r->n_weights);
 	json_int(&j, "gone", r->n_gone);
 	json_int(&j, "converted", r->n_converted);
-	json_int(&j, "resumed", r->n_resumed);
-	json_int(&j, "calibration_tokens", r->n_calibration);
+	json_int(&j, "resumed", r->common.n_resumed);
+	json_int(&j, "calibration_tokens", r->common.n_calibration);
 	json_int(&j, "dense_bytes", r->dense_bytes);
 	json_int(&j, "mask_bytes", r->mask_bytes);
 	json_int(&j, "pattern_bytes", r->pattern_bytes);
 	json_real(&j, "lost", r->lost, 6);
 	put_layers(&j, r);
-	json_int(&j, "source_bytes", r->source_bytes);
-	json_int(&j, "bytes", r->bytes);
+	json_int(&j, "source_bytes", r->common.source_bytes);
+	json_int(&j, "bytes", r->common.bytes);
 	json_real(&j, "seconds", seconds, 4);
 	return json_print(&j, e);
 }
@@ -149,12 +142,14 @@ static void print_layers(const struct prune_result *r)
 	puts("");
 }
 
-static void print_result(const struct prune_result *r, enum prune_kind kind, double seconds)
+static void print_result(
+	const struct cli *c, const struct prune_result *r, enum prune_kind kind, double seconds)
 {
 	printf("%s: %.1f M of %.1f M weights of the layers %s\n", r->what, (double)r->n_gone / 1e6,
 		(double)r->n_weights / 1e6, kind == PRUNE_ZEROS ? "are zero" : "are gone");
 	if (r->n_converted)
-		printf("%d matrices in another format than the source's, %s\n", r->n_converted, r->source);
+		printf("%d matrices in another format than the source's, %s\n", r->n_converted,
+			r->common.source);
 	if (kind == PRUNE_ZEROS)
 		print_zeros(r);
 	else if (kind == PRUNE_LAYERS)
@@ -162,72 +157,37 @@ static void print_result(const struct prune_result *r, enum prune_kind kind, dou
 	else
 		printf("they added %.3g %% of the squares of what such parts add to the stream\n",
 			100 * r->lost);
-	if (r->n_calibration)
-		printf("by %d tokens of %s text\n", r->n_calibration,
-			opts.calibrate ? "the calibration" : "the model's own");
-	if (r->n_resumed)
-		printf("%d matrices were there from an earlier run\n", r->n_resumed);
-	printf("%.1f MB, from %.1f MB, in %.1f s\n", (double)r->bytes / 1e6,
-		(double)r->source_bytes / 1e6, seconds);
-}
-
-static int run(const struct cli *c, struct prune_options *o, struct prune_result *r, struct err *e)
-{
-	struct bar b = { 0 };
-	struct k_ctx *kernels = NULL;
-	struct study *study = NULL;
-	char *text = NULL;
-	int rc = -1;
-
-	if (opts.calibrate && in_read(opts.calibrate, &text, &o->size, e))
-		return -1;
-	o->text = text;
-	if (!change_record(c, &study, e) && !k_open(&kernels, "cpu", NULL, o->threads, e)) {
-		o->told = study ? change_told : NULL;
-		o->told_arg = study;
-		bar_begin(&b);
-		rc = prune_file(c->operand[0], c->operand[1], o, kernels, bar_progress, &b, r, e);
-		bar_end(&b);
-	}
-	k_close(kernels);
-	free(text);
-	return change_recorded(study, rc, e);
+	if (r->common.n_calibration)
+		printf("by %d tokens of %s text\n", r->common.n_calibration,
+			c->calibrate ? "the calibration" : "the model's own");
+	if (r->common.n_resumed)
+		printf("%d matrices were there from an earlier run\n", r->common.n_resumed);
+	printf("%.1f MB, from %.1f MB, in %.1f s\n", (double)r->common.bytes / 1e6,
+		(double)r->common.source_bytes / 1e6, seconds);
 }
 
 static int prune_verb(const struct cli *c, struct err *e)
 {
 	static struct prune_result r;
-	const int64_t began = now_ns();
-	struct prune_options o = { .to = K_N_TYPES,
-		.sparsity = (double)opts.sparsity,
-		.remove = opts.remove,
-		.unit = opts.unit,
-		.seed = c->answer.params.seed,
-		.threads = c->engine.threads ? c->engine.threads : (int)sysconf(_SC_NPROCESSORS_ONLN) };
-	double seconds;
+	struct prune_options o = {
+		.to = K_N_TYPES, .sparsity = (double)opts.sparsity, .remove = opts.remove, .unit = opts.unit
+	};
+	struct change_run run;
+	int rc;
 
-	if (read_options(c, &o, e) || run(c, &o, &r, e))
+	if (read_options(c, &o, e))
 		return -1;
-	seconds = (double)(now_ns() - began) * 1e-9;
+	rc = change_begin(&run, c, &o.common, e) || prune_file(c->operand[0], c->operand[1], &o, &r, e);
+	if (change_end(&run, rc, e))
+		return -1;
 	if (c->json)
-		return print_json(&r, seconds, e);
-	print_result(&r, o.method->kind, seconds);
-	return out_flush(e);
+		return print_json(&r, run.seconds, e);
+	print_result(c, &r, o.method->kind, run.seconds);
+	return 0;
 }
 
 const struct verb verb_prune = {
-	VERB(
-		prune, "IN OUT", "a model file with zeros for weights, or without layers, heads, channels"),
-	.doc =
-		"Writes the GGUF file OUT, which is IN with zeros in place of the weights of its layers "
-		"that matter least, or without its least important layers, attention heads or inner "
-		"channels of the feed-forward: then OUT is smaller and its steps are shorter. Any program "
-		"that reads IN reads OUT, whose name says what was pruned. OUT gets its name when it is "
-		"whole; until then it is OUT.partial, from which the same command goes on.",
-	.example = "cutaway prune --method layers --remove 3 model.gguf model-27-layers.gguf",
-	.takes = "threads|seed|record|json",
-	.min_operands = 2,
-	.max_operands = 2,
-	.completes = "FILE",
-	VERB_OWN(prune),
+	VERB(prune, "IN OUT"),
+	.takes = "calibrate|threads|seed|record|json",
+	OPERANDS(2, 2, "FILE"),
 };

@@ -1,19 +1,13 @@
 /* cutaway quantize: a model file whose matrices are rounded to another format. Thread: main's. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "cli/change.h"
 #include "cli/cli.h"
-#include "cli/out.h"
-#include "lab/quant.h"
 
 static struct quantize_opts {
-	const char *format, *otherwise, *keep, *method, *group, *calibrate;
+	const char *format, *otherwise, *keep, *method, *group;
 	int32_t bits;
 	bool zero_point, nf4, e4m3, twice, act_order;
 	float alpha, damping, apart;
@@ -29,14 +23,12 @@ static const char methods_doc[] =
 
 static const struct setting quantize_own[] = {
 	OWN(TEXT, quantize_opts, format, .name = "format", .group = "Quantise", .arg = "FORMAT",
-		.doc =
-			"format of the matrices: f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 (without this "
-			"option), iq4_nl, mxfp4, or, with rows of whole 256, q6_k, q5_k, q4_k, iq4_xs, q3_k, "
-			"q2_k; with --bits f16 or f32, in which the values are kept"),
+		.doc = "format of the matrices: f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 (without this "
+			   "option), iq4_nl, mxfp4, or, with rows of whole 256, q6_k, q5_k, q4_k, iq4_xs, "
+			   "q3_k, q2_k; with --bits f16 or f32, in which the values are kept"),
 	OWN(TEXT, quantize_opts, otherwise, .name = "else", .group = "Quantise", .arg = "FORMAT",
-		.doc =
-			"format of matrices whose rows the blocks of the first do not divide; without it that "
-			"is an error"),
+		.doc = "format of matrices whose rows the blocks of the first do not divide; without it "
+			   "that is an error"),
 	OWN(TEXT, quantize_opts, keep, .name = "keep", .group = "Quantise", .arg = "WORDS",
 		.doc = "leave tensors as they are that have one of these words in their name: "
 			   "token_embd,ffn_down"),
@@ -55,8 +47,6 @@ static const struct setting quantize_own[] = {
 		.doc = "8 bits: floats of 4 bits of exponent and 3 of mantissa (FP8)"),
 	OWN(FLAG, quantize_opts, twice, .name = "double-quant", .group = "Grid",
 		.doc = "scales in 8 bits, with one of 32 for each 256"),
-	OWN(TEXT, quantize_opts, calibrate, .name = "calibrate", .group = "Calibration", .arg = "FILE",
-		.doc = "text whose inputs decide; without it the model writes one, by --seed"),
 	OWN(FLOAT, quantize_opts, damping, .name = "damping", .group = "Calibration", .arg = "D",
 		.high = 1,
 		.doc = "of gptq: part of the mean of the Hessian's diagonal that is added to it"),
@@ -69,17 +59,6 @@ static const struct setting quantize_own[] = {
 	{ 0 },
 };
 
-static int read_method(enum quant_method *out, struct err *e)
-{
-	for (int m = 0; m < QUANT_N_METHODS; m++)
-		if (!strcasecmp(opts.method, quant_method_name((enum quant_method)m))) {
-			*out = (enum quant_method)m;
-			return 0;
-		}
-	return err_set(e, ERR_USAGE, "--method %.40s: %.*s is possible", opts.method,
-		(int)sizeof methods - 2, methods);
-}
-
 /* What has no meaning for a form is refused, not ignored. */
 static int check_given(const struct cli *c, bool grid, const struct quant_options *o, struct err *e)
 {
@@ -89,7 +68,7 @@ static int check_given(const struct cli *c, bool grid, const struct quant_option
 		if (cli_given(c, of_grids[i]))
 			return err_set(
 				e, ERR_USAGE, "--%s is for a grid: --bits N, --nf4 or --e4m3", of_grids[i]);
-	if (opts.calibrate && !quant_method_reads(o->method))
+	if (c->calibrate && !quant_method_reads(o->method))
 		return err_set(e, ERR_USAGE, "--calibrate: %s reads no text", opts.method);
 	if (o->method == QUANT_LLM_INT8 && (opts.format || grid))
 		return err_set(e, ERR_USAGE, "llm.int8 has a grid of its own: 8 bits, a scale a row");
@@ -105,7 +84,11 @@ static int read_form(const struct cli *c, struct quant_options *o, struct err *e
 {
 	const bool grid = opts.bits || opts.nf4 || opts.e4m3;
 
-	if (read_method(&o->method, e) || check_given(c, grid, o, e))
+	o->method = quant_method_named(opts.method);
+	if (o->method == QUANT_N_METHODS)
+		return err_set(e, ERR_USAGE, "--method %.40s: %.*s is possible", opts.method,
+			(int)sizeof methods - 2, methods);
+	if (check_given(c, grid, o, e))
 		return -1;
 	if (o->method == QUANT_LLM_INT8) {
 		o->to = (struct quant_form){ .type = K_F16, .bits = 8, .group = FORM_ROW };
@@ -132,105 +115,72 @@ static int print_json(const struct quant_result *r, double seconds, struct err *
 	struct json j = { 0 };
 
 	json_object(&j, NULL);
-	json_text(&j, "source", r->source);
-	json_bool(&j, "from_quantised", r->from_quantised);
+	json_text(&j, "source", r->common.source);
+	json_bool(&j, "from_quantised", r->common.from_quantised);
 	json_int(&j, "weights", r->n_weights);
 	json_int(&j, "tensors", r->n_tensors);
 	json_int(&j, "kept", r->n_kept);
-	json_int(&j, "calibration_tokens", r->n_calibration);
+	json_int(&j, "calibration_tokens", r->common.n_calibration);
 	json_int(&j, "outliers", r->n_outliers);
 	json_int(&j, "otherwise", r->n_otherwise);
-	json_int(&j, "resumed", r->n_resumed);
+	json_int(&j, "resumed", r->common.n_resumed);
 	json_real(&j, "bits_a_weight", r->bits, 6);
 	json_real(&j, "relative_error", r->error, 6);
-	json_int(&j, "source_bytes", r->source_bytes);
-	json_int(&j, "bytes", r->bytes);
+	json_int(&j, "source_bytes", r->common.source_bytes);
+	json_int(&j, "bytes", r->common.bytes);
 	json_real(&j, "seconds", seconds, 4);
 	return json_print(&j, e);
 }
 
-static void print_result(const struct quant_result *r, double seconds)
+static void print_result(const struct cli *c, const struct quant_result *r, double seconds)
 {
 	printf("%d matrices of %.1f M weights, %.4g bits each; relative error %.4g%s\n", r->n_tensors,
 		(double)r->n_weights / 1e6, r->bits, r->error,
-		r->n_resumed ? ", of what this run rounded" : "");
+		r->common.n_resumed ? ", of what this run rounded" : "");
 	if (r->n_otherwise)
 		printf("%d of them in %s, since their rows are no whole blocks\n", r->n_otherwise,
 			opts.otherwise);
-	if (r->n_calibration)
-		printf("by %d tokens of %s text\n", r->n_calibration,
-			opts.calibrate ? "the calibration" : "the model's own");
+	if (r->common.n_calibration)
+		printf("by %d tokens of %s text\n", r->common.n_calibration,
+			c->calibrate ? "the calibration" : "the model's own");
 	if (r->n_outliers)
 		printf("%lld weights, of columns set apart, stayed in f16\n", (long long)r->n_outliers);
 	if (r->n_kept)
 		printf("%d stayed as they were\n", r->n_kept);
-	if (r->n_resumed)
-		printf("%d were there from an earlier run\n", r->n_resumed);
-	if (r->from_quantised)
-		printf("from an already quantised source (%s): its error comes on top\n", r->source);
-	printf("%.1f MB, from %.1f MB, in %.1f s\n", (double)r->bytes / 1e6,
-		(double)r->source_bytes / 1e6, seconds);
-}
-
-static int run(const struct cli *c, struct quant_options *o, struct bar *b, struct quant_result *r,
-	struct err *e)
-{
-	struct k_ctx *kernels = NULL;
-	struct study *study = NULL;
-	char *text = NULL;
-	int rc = -1;
-
-	if (opts.calibrate && in_read(opts.calibrate, &text, &o->size, e))
-		return -1;
-	o->text = text;
-	if (!change_record(c, &study, e) && !k_open(&kernels, "cpu", NULL, o->threads, e)) {
-		o->told = study ? change_told : NULL;
-		o->told_arg = study;
-		bar_begin(b);
-		rc = quantize_file(c->operand[0], c->operand[1], o, kernels, bar_progress, b, r, e);
-		bar_end(b);
-	}
-	k_close(kernels);
-	free(text);
-	return change_recorded(study, rc, e);
+	if (r->common.n_resumed)
+		printf("%d were there from an earlier run\n", r->common.n_resumed);
+	if (r->common.from_quantised)
+		printf("from an already quantised source (%s): its error comes on top\n", r->common.source);
+	printf("%.1f MB, from %.1f MB, in %.1f s\n", (double)r->common.bytes / 1e6,
+		(double)r->common.source_bytes / 1e6, seconds);
 }
 
 static int quantize_verb(const struct cli *c, struct err *e)
 {
-	struct bar b = { 0 };
-	const int64_t began = now_ns();
 	struct quant_options o = { .otherwise = K_N_TYPES,
 		.keep = opts.keep,
 		.alpha = (double)opts.alpha,
 		.damping = (double)opts.damping,
 		.apart = (double)opts.apart,
-		.act_order = opts.act_order,
-		.seed = c->answer.params.seed,
-		.threads = c->engine.threads ? c->engine.threads : (int)sysconf(_SC_NPROCESSORS_ONLN) };
+		.act_order = opts.act_order };
+	struct change_run run;
 	struct quant_result r;
-	double seconds;
+	int rc;
 
-	if (read_form(c, &o, e) || run(c, &o, &b, &r, e))
+	if (read_form(c, &o, e))
 		return -1;
-	seconds = (double)(now_ns() - began) * 1e-9;
+	rc = change_begin(&run, c, &o.common, e) ||
+		 quantize_file(c->operand[0], c->operand[1], &o, &r, e);
+	if (change_end(&run, rc, e))
+		return -1;
 	if (c->json)
-		return print_json(&r, seconds, e);
-	print_result(&r, seconds);
-	return out_flush(e);
+		return print_json(&r, run.seconds, e);
+	print_result(c, &r, run.seconds);
+	return 0;
 }
 
 const struct verb verb_quantize = {
-	VERB(quantize, "IN OUT", "a model file rounded to another format or grid, by GPTQ, AWQ …"),
-	.doc =
-		"Rounds the matrices of the GGUF file IN to another format or to a grid and writes the "
-		"GGUF file OUT; biases, metadata and, but for factors that a method moves into them, norms "
-		"stay as they are. If IN was quantised already, OUT says so wherever its name is shown. "
-		"OUT gets its name when it is whole; until then it is OUT.partial, from which the same "
-		"command goes on after a kill or a full disk.",
-	.example = "cutaway quantize --format q8_0 model-f16.gguf model-q8_0.gguf",
-	.takes = "threads|seed|record|json",
-	.min_operands = 2,
-	.max_operands = 2,
-	.completes = "FILE",
-	VERB_OWN(quantize),
+	VERB(quantize, "IN OUT"),
+	.takes = "calibrate|threads|seed|record|json",
+	OPERANDS(2, 2, "FILE"),
 };

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "cli/out.h"
 #include "sessions/study/study.h"
 
 static int record_verb(const struct cli *c, struct err *e)
@@ -19,22 +18,11 @@ static int record_verb(const struct cli *c, struct err *e)
 	if (study_close(s, rc ? NULL : e) || rc)
 		return -1;
 	printf("%lld steps: cutaway replay %s\n", (long long)n, c->operand[0]);
-	return out_flush(e);
+	return 0;
 }
 
 const struct verb verb_record = {
-	VERB(record, "FILE", "a recording of a training, from a trainer's lines of JSON"),
-	.doc =
-		"Reads a JSON object a line from standard input and writes the recording FILE, which "
-		"`cutaway replay FILE` shows in the view training, with --follow while it goes on. The "
-		"first line says what is trained: {\"training\": NAME, \"teacher\": NAME, \"params\": N, "
-		"\"weight_bytes\": N, \"gradient_bytes\": N, \"optimizer_bytes\": N, \"steps\": N}; each "
-		"further one is a step: {\"step\": N, \"loss\": X, \"held\": X, \"kl\": X, \"acceptance\": "
-		"X, \"gradient\": X, \"rate\": X, \"tokens\": N}. What is not measured is left out. The "
-		"project's own trainers do this with --record FILE (docs/training.md).",
+	VERB_BARE(record, "FILE"),
 	.takes = "",
-	.example = "python3 train.py | cutaway record training.db",
-	.min_operands = 1,
-	.max_operands = 1,
-	.completes = "FILE",
+	OPERANDS(1, 1, "FILE"),
 };

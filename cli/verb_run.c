@@ -7,11 +7,10 @@
 #include "base/array.h"
 #include "base/cycle.h"
 #include "base/json.h"
-#include "cli/batch.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/out.h"
-#include "cli/run_search.h"
+#include "cli/run.h"
 #include "cli/open.h"
 #include "cli/prompt.h"
 #include "engine/draft/draft.h"
@@ -22,9 +21,8 @@ static struct run_options opts;
 
 static const struct setting run_own[] = {
 	OWN(FILE, run_options, batch, .name = "batch", .group = "Answer", .arg = "FILE",
-		.doc =
-			"answer each line of FILE (-: standard input), --slots at a time, a line of JSON each; "
-			"\\n, \\t and \\\\ in a line stand for newline, tab and backslash"),
+		.doc = "answer each line of FILE (-: standard input), --slots at a time, a line of JSON "
+			   "each; \\n, \\t and \\\\ in a line stand for newline, tab and backslash"),
 	OWN(TEXT, run_options, best_of, .name = "best-of", .group = "Search", .arg = "N",
 		.doc = "sample N answers side by side and print the best"),
 	OWN(TEXT, run_options, beam, .name = "beam", .group = "Search", .arg = "N[,ALPHA]",
@@ -81,12 +79,6 @@ static void show(struct run *r, const char *bytes, size_t size)
 		return;
 	r->newline = bytes[size - 1] == '\n';
 	fwrite(bytes, 1, size, stdout);
-}
-
-static void name_lossy(struct run *r, const struct engine *engine)
-{
-	struct lossy_settings l = lossy_of(engine);
-	lossy_print(&l, r->lossy, sizeof r->lossy);
 }
 
 static int emit_text(struct run *r, const char *bytes, size_t size, struct err *e)
@@ -234,8 +226,8 @@ static void run_answer(struct run *r, struct session *s, const char *text, const
 	q.ids = ids;
 	q.n_ids = (int32_t)n_ids;
 	q.text = text;
-	if (run_search_wanted(&opts))
-		run_search(r->c, &opts, s->engine, &q, &interrupted, e);
+	if (opts.best_of || opts.beam || opts.mcts)
+		run_search(r->c, &opts, s->engine, &q, e);
 	else
 		answer(r, s->engine, &q, e);
 }
@@ -257,13 +249,15 @@ static int run_verb(const struct cli *c, struct err *e)
 		return err_set(e, ERR_USAGE, "--batch and a PROMPT exclude each other");
 	if (!opts.batch && !(text = read_prompt(c, &read, &size, e)))
 		return -1;
-	interrupt_catch(true);
+	interrupt_catch(SIGINT, (int)SA_RESETHAND | SA_RESTART);
 	if (opts.batch)
-		return batch_run(&own, opts.batch, &interrupted, e);
+		return batch_run(&own, opts.batch, e);
 	run_search_slots(&opts, &own);
 	if (!cli_open(&s, &own, on_event, &r, e)) {
+		const struct lossy_settings lossy = lossy_of(s.engine);
+
 		r.tokenizer = engine_tokenizer(s.engine);
-		name_lossy(&r, s.engine);
+		lossy_print(&lossy, r.lossy, sizeof r.lossy);
 		prompt_note_template(c, s.engine);
 		if (!prompt_ids(c, s.engine, text, size, &ids, &n_ids, e))
 			run_answer(&r, &s, text, ids, n_ids, e);
@@ -276,21 +270,8 @@ static int run_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_run = {
-	VERB(run, "[PROMPT]", "one answer on standard output"),
-	.doc =
-		"Answers PROMPT, or standard input (without its last newline) if it is not given. On a "
-		"pipe the answer's bytes come as they are; on a terminal control characters are made "
-		"visible. With --raw the text goes to the model without a chat template and control tokens "
-		"written in it are parsed. With --json each generated token is a line, the one that ends "
-		"the turn included: pos (of the token), id, text (complete characters only, so it may be "
-		"empty), p (softmax before penalties and temperature) and hash (of the row of logits it "
-		"was drawn from, 16 hex digits). With --batch the prompts are the lines of a file, and "
-		"each answer is a line of JSON, in the order in which they end: line (from 1), finish "
-		"(end, length, stop, context or refused), prompt and ids (token ids) and text. Line n "
-		"draws with sample n - 1, so an answer depends on its own line alone.",
-	.example = "cutaway run --greedy 'List the first five prime numbers.'",
+	VERB(run, "[PROMPT]"),
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
 			 "Output|outliers|importance",
-	.max_operands = 1,
-	VERB_OWN(run),
+	OPERANDS(0, 1, NULL),
 };

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "cli/cli.h"
@@ -17,9 +16,8 @@ static struct score_opts {
 
 static const struct setting score_own[] = {
 	OWN(FLAG, score_opts, apart, .name = "apart", .group = "Score",
-		.doc =
-			"with several lossy settings: what each of them costs alone, and all but each, beside "
-			"the exact twin"),
+		.doc = "with several lossy settings: what each of them costs alone, and all but each, "
+			   "beside the exact twin"),
 	{ 0 },
 };
 
@@ -135,9 +133,7 @@ static int score_apart(struct score *s, struct engine *engine, const int32_t *id
 	if (apart_begin(a, engine, ids, s->n, e))
 		return -1;
 	while ((more = apart_next(a, engine, e)) > 0) {
-		if (isatty(STDERR_FILENO))
-			fprintf(
-				stderr, "\r\033[Kscoring %d of %d: %.60s", a->next, a->n, a->one[a->next - 1].name);
+		out_progress("scoring %d of %d: %.60s", a->next, a->n, a->one[a->next - 1].name);
 		for (s->finished = false; !s->finished && more > 0;)
 			more = engine_step(engine, e);
 		if (more >= 0 && (s->reason == EV_FINISH_refused || s->reason == EV_FINISH_context ||
@@ -147,8 +143,7 @@ static int score_apart(struct score *s, struct engine *engine, const int32_t *id
 		if (more < 0)
 			break;
 	}
-	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r\033[K");
+	out_progress_end();
 	return more;
 }
 
@@ -202,7 +197,6 @@ static int score_verb(const struct cli *c, struct err *e)
 		print_json(&s, ids, engine_info(session.engine)->name, e);
 	else
 		print_table(&s, ids, session.engine);
-	out_flush(e);
 out:
 	cli_close(&session, &quiet, e);
 	free(s.logp);
@@ -212,17 +206,7 @@ out:
 }
 
 const struct verb verb_score = {
-	VERB(score, "FILE", "log-probability of each token of a text, perplexity"),
-	.doc =
-		"Log-probability (natural) of each token of FILE after the first, given those before it, "
-		"and the perplexity of the whole. The text must fit the context. With --twin on, what "
-		"lossy settings (--visible, --cache-format) change in it: both perplexities, and the "
-		"Kullback-Leibler divergence a token. With --apart, what each of several lossy settings "
-		"costs, alone and all but each.",
-	.example = "cutaway score --cache-format e4m3 --twin on text.txt",
+	VERB(score, "FILE"),
 	.takes = "Model|Kernels|Exactness|json",
-	.min_operands = 1,
-	.max_operands = 1,
-	VERB_OWN(score),
-	.completes = "FILE",
+	OPERANDS(1, 1, "FILE"),
 };

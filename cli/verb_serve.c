@@ -1,6 +1,5 @@
 /* cutaway serve: the OpenAI interface over HTTP. Thread: main's. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,7 +11,7 @@
 #include "cli/serve_lines.h"
 
 static struct serve_opts {
-	const char *host, *api_key, *name, *router, *record_age;
+	const char *host, *name, *router, *record_age;
 	struct setting_stops cors;
 	int32_t port, queue, connections, idle, body, drain, replicas, record_size, record_keep;
 	bool headless;
@@ -32,14 +31,9 @@ static const struct setting serve_own[] = {
 		.doc = "address to listen at; 0.0.0.0: all of this machine's"),
 	OWN(INT, serve_opts, port, .name = "port", .group = "Server", .arg = "N", .high = 65535,
 		.doc = "port to listen at; 0: a free one, which is printed"),
-	OWN(TEXT, serve_opts, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
-		.doc =
-			"ask for this key; better in the variable CUTAWAY_API_KEY, since others see a command "
-			"line"),
 	OWN(STOPS, serve_opts, cors, .name = "cors", .group = "Server", .arg = "ORIGIN",
-		.doc =
-			"let pages of this origin (https://HOST:PORT; *: any) ask, and read what is answered; "
-			"may be repeated"),
+		.doc = "let pages of this origin (https://HOST:PORT; *: any) ask, and read what is "
+			   "answered; may be repeated"),
 	OWN(TEXT, serve_opts, name, .name = "served-model-name", .group = "Server", .arg = "NAME",
 		.doc = "what clients are told that the model is called (without it: its own name)"),
 	OWN(INT, serve_opts, queue, .name = "queue", .group = "Server", .arg = "N", .low = 0,
@@ -75,11 +69,9 @@ static const struct setting serve_own[] = {
 
 static struct serve_options options(const struct cli *c)
 {
-	const char *key = opts.api_key ? opts.api_key : getenv("CUTAWAY_API_KEY");
-
 	return (struct serve_options){ .host = opts.host,
 		.port = opts.port,
-		.api_key = key && *key ? key : NULL,
+		.api_key = cli_api_key(c),
 		.cors = &opts.cors,
 		.name = opts.name,
 		.queue = opts.queue,
@@ -161,18 +153,7 @@ static int serve_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_serve = {
-	VERB(serve, "", "answer requests over HTTP, as OpenAI's interface has them"),
-	.doc = "Serves /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, "
-		   "/v1/embeddings, /infill, /v1/models, /tokenize, /detokenize, /score, /health and "
-		   "/metrics until Ctrl-C or SIGTERM, which lets running requests end; SIGHUP opens the "
-		   "model's file anew. Any client of that interface may be pointed at it. Requests share "
-		   "the engine's batch; with a seed the answer is the same under any load, and each says "
-		   "the hash of its last row of logits. On a terminal the chat's screens show the clients' "
-		   "requests beside one's own; else, or with --headless, a line is printed for each "
-		   "request, without its text. Nothing is recorded without --record.",
-	.example = "cutaway serve --port 8080",
-	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|stop|overflow|system|Embedding|Scheduler|"
-			 "Speculation|"
-			 "Watching|record|ascii|theme",
-	VERB_OWN(serve),
+	VERB(serve, ""),
+	.takes = "api-key|Model|Kernels|Exactness|Sampling|max-tokens|stop|overflow|system|Embedding|"
+			 "Scheduler|Speculation|Watching|record|ascii|theme",
 };

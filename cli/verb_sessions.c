@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/listing.h"
 #include "base/recordings.h"
@@ -86,13 +85,6 @@ static void list_row(struct listing *out, int32_t number, const char *path,
 	listing_text(out, l->text);
 }
 
-/* With --find: whether the words were said in it; the line around them is its text then. */
-static bool is_listed(const char *path, struct listed *l)
-{
-	listed_read(path, l);
-	return !opts.find || listed_said(path, opts.find, l->text);
-}
-
 static int print_list(const struct cli *c, struct err *e)
 {
 	struct json j = { 0 };
@@ -110,7 +102,9 @@ static int print_list(const struct cli *c, struct err *e)
 		struct listed l;
 
 		snprintf(path, sizeof path, "%s%s", r.folder, r.file[i].name);
-		if (!is_listed(path, &l))
+		listed_read(path, &l);
+		/* the line around the words is its text then */
+		if (opts.find && !listed_said(path, opts.find, l.text))
 			continue;
 		list_row(&out, i + 1, path, &r.file[i], &l);
 		n++;
@@ -154,14 +148,6 @@ static bool agreed(const char *path, const struct listed *l)
 	return fgets(answer, sizeof answer, stdin) && (*answer == 'y' || *answer == 'Y');
 }
 
-static int delete_file(const char *path, struct err *e)
-{
-	if (session_file_delete(path, e))
-		return -1;
-	printf("deleted %s\n", path);
-	return 0;
-}
-
 /* Numbers mean the list as it is now: all are looked up before the first is deleted. */
 static int delete_recordings(const struct cli *c, struct err *e)
 {
@@ -182,10 +168,10 @@ static int delete_recordings(const struct cli *c, struct err *e)
 				 : 0;
 	for (int i = 0; !rc && i < n; i++) {
 		rc = session_file_ours(path[i], "delete", &l, e);
-		if (!rc && agreed(path[i], &l))
-			rc = delete_file(path[i], e);
-		else if (!rc)
+		if (!rc && !agreed(path[i], &l))
 			printf("kept\n");
+		else if (!rc && !(rc = session_file_delete(path[i], e)))
+			printf("deleted %s\n", path[i]);
 	}
 	for (int i = 0; i < n; i++)
 		free(path[i]);
@@ -225,23 +211,11 @@ static int sessions_verb(const struct cli *c, struct err *e)
 		err_set(e, ERR_USAGE,
 			"sessions: there is `cutaway sessions`, and with it name FILE NEW, delete FILE …, open "
 			"[FILE]; FILE is a file, a number of the list, or the beginning of a name");
-	return out_flush(e) ? -1 : rc;
+	return rc;
 }
 
 const struct verb verb_sessions = {
-	VERB(sessions, "[name|delete|open …]", "the recordings: list, name, delete, open"),
-	.doc =
-		"Lists the recordings of the default folder, the last written first: when it began, model, "
-		"turns, tokens, size, its name if it was given one, its lesson, the first question, and "
-		"whether it is being written, was cut off or cannot be read; with --find WORDS those in "
-		"which the words were said. `sessions name FILE NEW` "
-		"names one, `sessions delete FILE …` deletes after asking (never one that is being "
-		"written; with --yes by name alone, since numbers change), `sessions open [FILE]` replays "
-		"it. FILE is a file, a number of the list, or the beginning of a name that no other has, "
-		"here and wherever a command takes a recording.",
-	.example = "cutaway sessions --find 'prime numbers'",
+	VERB(sessions, "[name|delete|open …]"),
 	.takes = "json|csv|Screen",
-	.max_operands = CLI_MAX_OPERANDS,
-	.completes = "name delete open",
-	VERB_OWN(sessions),
+	OPERANDS(0, CLI_MAX_OPERANDS, "name delete open"),
 };

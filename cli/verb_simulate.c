@@ -319,21 +319,18 @@ static int report(const struct run *r, const struct cli *c, struct err *e)
 
 /* ---- the runs ---- */
 
-static bool was_given(const void *arg, const char *name)
-{
-	return cli_given(arg, name);
-}
-
 static int run_it(struct run *r, const struct cli *c, struct err *e)
 {
 	if (!opts.against) {
 		snprintf(r->s.point.model, sizeof r->s.point.model, "simulated");
 		return simulate_run(&r->s, e);
 	}
-	return measured_read(&r->measured, opts.against, e) ||
-				   simulate_against(&r->s, &r->measured, was_given, c, e)
-			   ? -1
-			   : 0;
+	if (measured_read(&r->measured, opts.against, e))
+		return -1;
+	for (int i = 0; i < N_ENGINE_SETTINGS; i++) /* as recorded, but what is given here */
+		if (!cli_given(c, engine_settings[i].name))
+			setting_copy(&engine_settings[i], &r->s.engine, &r->measured.engine);
+	return simulate_against(&r->s, &r->measured, e);
 }
 
 static int simulate_verb(const struct cli *c, struct err *e)
@@ -351,13 +348,13 @@ static int simulate_verb(const struct cli *c, struct err *e)
 	if (!rc) {
 		bar_begin(&r->bar);
 		rc = run_it(r, c, e);
-		bar_wipe(&r->bar);
+		out_progress_end();
 		rc = rc || report(r, c, e) ? -1 : 0;
-		bar_end(&r->bar);
+		bar_end();
 	}
 	stopped = r->s.point.stopped;
 	measured_close(&r->measured);
-	load_close(&r->s.point);
+	tally_close(&r->s.point.tally);
 	free(r);
 	if (!rc && stopped)
 		return err_set(e, ERR_INTERRUPTED, "stopped: the figures are of what was done");
@@ -365,18 +362,7 @@ static int simulate_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_simulate = {
-	VERB(simulate, "", "a load on up to thousands of replicas, in simulated time"),
-	.doc =
-		"Runs the engine's own scheduler, pages and prefix cache for each replica, without a "
-		"model: a step takes what prices fitted to measured steps say (--fit, --cost), and a "
-		"router sends each request to a replica. A replica is one rank, or several "
-		"(--tensor-parallel, --pipeline-parallel, --sequence-parallel) with a --link between them. "
-		"The load and the figures are those of cutaway "
-		"load. --against simulates the requests of a recording and prints both, with the error. "
-		"Nothing depends on the machine: the same options give the same figures. docs/simulate.md "
-		"has method and limits.",
-	.example = "cutaway simulate --fit session.db --replicas 100 --rate 150 --requests 100000",
+	VERB(simulate, ""),
 	.takes = "ctx|Scheduler|spec|seed|max-tokens|json|csv|tensor-parallel|pipeline-parallel|"
 			 "micro-batches|sequence-parallel|link|exchange|prefill-ranks|prefill-least",
-	VERB_OWN(simulate),
 };

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/open.h"
 #include "cli/out.h"
 #include "engine/model/gguf.h"
 #include "engine/text/tokenizer.h"
@@ -19,17 +19,6 @@ static const struct setting tokenize_own[] = {
 	{ 0 },
 };
 
-static int print_ids(const int32_t *ids, size_t n, bool as_json, struct err *e)
-{
-	struct json j = { 0 };
-	for (size_t i = 0; i < n && !as_json; i++)
-		printf("%d\n", ids[i]);
-	if (!as_json)
-		return 0;
-	json_ids(&j, NULL, ids, n);
-	return json_print(&j, e);
-}
-
 static int tokenize_verb(const struct cli *c, struct err *e)
 {
 	struct gguf *g = NULL;
@@ -37,11 +26,16 @@ static int tokenize_verb(const struct cli *c, struct err *e)
 	char *path = NULL, *text = NULL;
 	int32_t *ids = NULL;
 	size_t size, n = 0, cap = 0;
+	struct json j = { 0 };
 	if (!model_find(c, &path, e) && !gguf_open(&g, path, e) && !tokenizer_open(&t, g, e) &&
 		!in_read(NULL, &text, &size, e) &&
 		!tokenizer_encode(t, text, size, !opts.plain, &ids, &n, &cap, e)) {
-		print_ids(ids, n, c->json, e);
-		out_flush(e);
+		for (size_t i = 0; i < n && !c->json; i++)
+			printf("%d\n", ids[i]);
+		if (c->json) {
+			json_ids(&j, NULL, ids, n);
+			json_print(&j, e);
+		}
 	}
 	if (t)
 		tokenizer_close(t);
@@ -54,11 +48,6 @@ static int tokenize_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_tokenize = {
-	VERB(tokenize, "", "standard input to token ids"),
-	.doc =
-		"Reads standard input byte for byte and writes its token ids, one a line. Control tokens "
-		"written in the text are parsed unless --plain is given.",
-	.example = "printf 'Hello' | cutaway tokenize --json",
+	VERB(tokenize, ""),
 	.takes = "model|json",
-	VERB_OWN(tokenize),
 };

@@ -3,13 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
-#include "cli/model.h"
+#include "cli/open.h"
 #include "cli/out.h"
 #include "sessions/verify/verify.h"
 
@@ -26,7 +25,6 @@ static const struct setting verify_own[] = {
 struct report {
 	struct history *h;
 	struct json *json; /* in the array of requests; NULL: text */
-	bool tty, line;    /* a line of progress stands on standard error */
 	int64_t start_ns;
 };
 
@@ -57,26 +55,16 @@ bad:
 
 /* ---- progress ---- */
 
-static void clear_line(struct report *r)
-{
-	if (r->line)
-		fprintf(stderr, "\r\033[K");
-	r->line = false;
-}
-
 static void on_progress(void *arg, int64_t rows, int64_t all, const char *what)
 {
 	struct report *r = arg;
 
-	if (!r->tty || now_ns() - r->start_ns < 1000000000)
+	if (now_ns() - r->start_ns < 1000000000)
 		return;
-	clear_line(r);
 	if (all)
-		fprintf(stderr, "verify: %lld of %lld rows …", (long long)rows, (long long)all);
+		out_progress("verify: %lld of %lld rows …", (long long)rows, (long long)all);
 	else
-		fprintf(stderr, "verify: bisecting, %s …", what);
-	fflush(stderr);
-	r->line = true;
+		out_progress("verify: bisecting, %s …", what);
 }
 
 /* ---- a request ---- */
@@ -182,7 +170,7 @@ static void on_result(void *arg, const struct verify_result *v)
 {
 	struct report *r = arg;
 
-	clear_line(r);
+	out_progress_end();
 	if (r->json)
 		add_result(r->json, r, v);
 	else
@@ -279,15 +267,13 @@ static int verify_and_report(const struct cli *c, struct report *r, struct err *
 	o.engine.model = model;
 	if (!rc) {
 		rc = verify_run(r->h, &o, on_result, on_progress, r, &sum, e);
-		clear_line(r);
+		out_progress_end();
 		if (e->code == ERR_NONE || e->code == ERR_DIFFERS || e->code == ERR_INPUT) {
 			if (r->json)
 				print_json(r, &sum, e);
 			else if (sum.n_requests || e->code == ERR_NONE)
 				print_summary(r, &sum, e);
 		}
-		if (out_flush(e))
-			rc = -1;
 	}
 	free(model);
 	return rc;
@@ -295,13 +281,13 @@ static int verify_and_report(const struct cli *c, struct report *r, struct err *
 
 static int verify_verb(const struct cli *c, struct err *e)
 {
-	struct report r = { .tty = isatty(STDERR_FILENO), .start_ns = now_ns() };
+	struct report r = { .start_ns = now_ns() };
 	struct json json = { 0 };
 	int rc;
 
 	if (history_open(&r.h, c->operand[0], e))
 		return -1;
-	interrupt_catch(true);
+	interrupt_catch(SIGINT, (int)SA_RESETHAND | SA_RESTART);
 	if (c->json) {
 		r.json = &json;
 		json_object(r.json, NULL);
@@ -314,18 +300,7 @@ static int verify_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_verify = {
-	VERB(verify, "FILE", "compute a recording again, compare every hash"),
-	.doc =
-		"Gives the recorded tokens of each request to a fresh engine, many rows at a time, and "
-		"compares the hash of every row of logits, and every token that the race or the best logit "
-		"chose with its probability. The model must be the recorded one (by its SHA-256). One line "
-		"a request; of a difference, which back ends of this machine give the recorded hash, and "
-		"the first layer and stage at which two of them part, with both values. Exit status 0 only "
-		"if all are equal.",
-	.example = "cutaway verify session.db",
+	VERB(verify, "FILE"),
 	.takes = "model|Kernels|json",
-	.min_operands = 1,
-	.max_operands = 1,
-	.completes = "RECORDING",
-	VERB_OWN(verify),
+	OPERANDS(1, 1, "RECORDING"),
 };

@@ -4,11 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/open.h"
 #include "cli/out.h"
 #include "sessions/history/history.h"
 #include "sessions/whatif/whatif.h"
@@ -119,20 +118,11 @@ static int print_json(const struct whatif *w, struct err *e)
 	return json_print(&j, e);
 }
 
-static void ask_what_was_opts(const struct cli *c, struct whatif_settings *s)
-{
-	s->to = c->engine;
-	for (int i = 0; i < N_ENGINE_SETTINGS; i++)
-		s->given[i] = cli_given(c, engine_settings[i].name) && i != ENGINE_AT_model;
-	if (!s->given[ENGINE_AT_spec])
-		s->to.spec = NULL;
-}
-
 static bool progress(void *arg, int64_t done, int64_t all)
 {
 	(void)arg;
-	if (isatty(STDERR_FILENO) && done % 64 == 0)
-		fprintf(stderr, "\rfor real: %lld of %lld tokens", (long long)done, (long long)all);
+	if (done % 64 == 0)
+		out_progress("for real: %lld of %lld tokens", (long long)done, (long long)all);
 	return true;
 }
 
@@ -160,39 +150,31 @@ static int run_real(
 		return -1;
 	o.model = model;
 	rc = whatif_verify(c->operand[0], s, &o, progress, NULL, w, e);
-	if (isatty(STDERR_FILENO))
-		fputs("\r\033[K", stderr);
+	out_progress_end();
 	free(model);
 	return rc;
 }
 
 static int whatif_verb(const struct cli *c, struct err *e)
 {
-	struct whatif_settings s = { 0 };
+	struct whatif_settings s = { .to = c->engine };
 	struct whatif w;
 
-	ask_what_was_opts(c, &s);
+	for (int i = 0; i < N_ENGINE_SETTINGS; i++)
+		s.given[i] = cli_given(c, engine_settings[i].name) && i != ENGINE_AT_model;
+	if (!s.given[ENGINE_AT_spec])
+		s.to.spec = NULL;
 	if (whatif_run(c->operand[0], &s, &w, e) || (opts.verify && run_real(c, &s, &w, e)))
 		return -1;
 	if (!c->json)
 		print_table(&w);
 	else if (print_json(&w, e))
 		return -1;
-	return out_flush(e);
+	return 0;
 }
 
 const struct verb verb_whatif = {
-	VERB(whatif, "FILE", "the recorded requests under other settings, without the model"),
-	.doc =
-		"Runs the engine's own scheduler, prefix cache and drafter over the requests of the "
-		"recording FILE with the settings given, their tokens taken from the log: hits, pages, "
-		"steps, preemptions and recomputed tokens come out exactly, time is predicted from the "
-		"recorded cost of steps. --verify runs it for real as well, with the model, and says how "
-		"far the prediction was off.",
-	.example = "cutaway whatif session.db --page-size 64 --pages 40",
+	VERB(whatif, "FILE"),
 	.takes = "model|Scheduler|spec|json",
-	.min_operands = 1,
-	.max_operands = 1,
-	.completes = "RECORDING",
-	VERB_OWN(whatif),
+	OPERANDS(1, 1, "RECORDING"),
 };

@@ -4,7 +4,6 @@
 
 #include "base/recordings.h"
 #include "cli/cli.h"
-#include "cli/out.h"
 #include "sessions/why/why.h"
 
 static struct why_opts {
@@ -25,8 +24,7 @@ static int why_verb(const struct cli *c, struct err *e)
 	if (!recordings_find(opts.file, &path, e) && !why_open(&w, path, e)) {
 		if (!opts.file)
 			fprintf(stderr, "%s\n", path);
-		if (!why_find(w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, NULL, stdout, e))
-			out_flush(e);
+		why_find(w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, NULL, stdout, e);
 	}
 	why_close(w);
 	free(path);
@@ -34,20 +32,7 @@ static int why_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_why = {
-	VERB(why, "WHAT [WHERE]", "explain a decision from the recording alone"),
-	.doc =
-		"Answers from the log, without a model. WHAT is miss (why the prefix cache had not all of "
-		"a prompt), evict (why a cached page was dropped), preempt (why a request lost its pages), "
-		"wait (why a first token took its time), reject (why a drafted token was not kept), token "
-		"(why this token and not another), slow (where the time of a step, or of the gap before a "
-		"token, went), price (what lossy settings cost beside the exact twin) or route (why a "
-		"request went to this replica of a server). WHERE is a REQUEST for miss, price, preempt, "
-		"route and wait, a PAGE for evict, a STEP or REQUEST:POS for slow, a POS or REQUEST:POS "
-		"for reject and token; without it, what is most worth asking.",
-	.example = "cutaway why slow --file session.db",
+	VERB(why, "WHAT [WHERE]"),
 	.takes = "",
-	.min_operands = 1,
-	.max_operands = 2,
-	.completes = "miss evict preempt wait reject token slow price route",
-	VERB_OWN(why),
+	OPERANDS(1, 2, "miss evict preempt wait reject token slow price route"),
 };

@@ -194,7 +194,7 @@ static int run_sequence(struct calibration *c, struct one_layer *o, int32_t i, s
 	return 0;
 }
 
-static int run_all(struct calibration *c, int32_t layer, const struct gguf *g,
+int calibration_run(struct calibration *c, int32_t layer, const struct gguf *g,
 	struct quant_input *in, unsigned hessians, bool keep, struct err *e)
 {
 	struct seeing s = { in, c->engine->kernels, hessians, e };
@@ -209,21 +209,10 @@ static int run_all(struct calibration *c, int32_t layer, const struct gguf *g,
 	return rc;
 }
 
-int calibration_run(struct calibration *c, int32_t layer, const struct gguf *g,
-	struct quant_input *in, unsigned hessians, bool keep, struct err *e)
-{
-	return run_all(c, layer, g, in, hessians, keep, e);
-}
-
-struct k_ctx *calibration_kernels(const struct calibration *c)
-{
-	return c->engine->kernels;
-}
-
 /* ---- opening ---- */
 
 /* Sequences of equal length from all over the text. */
-static int read_text(struct calibration *c, const struct calibration_options *o, struct err *e)
+static int read_text(struct calibration *c, const struct change_options *o, struct err *e)
 {
 	const struct tokenizer *t = engine_tokenizer(c->engine);
 	const bool bos = tokenizer_adds_bos(t) && tokenizer_bos(t) >= 0;
@@ -261,7 +250,7 @@ static void on_token(void *arg, const struct event *ev)
 
 /* The model's own text, at temperature 1, each sequence from a token drawn by the seed: no prompt
  * of ours decides what it is about (Liu et al. 2023, LLM-QAT, section 3.1). */
-static int write_text(struct calibration *c, const struct calibration_options *o, struct err *e)
+static int write_text(struct calibration *c, const struct change_options *o, struct err *e)
 {
 	const struct tokenizer *t = engine_tokenizer(c->engine);
 	const bool bos = tokenizer_adds_bos(t) && tokenizer_bos(t) >= 0;
@@ -309,7 +298,7 @@ static int check_layers(const struct model *m, struct err *e)
 }
 
 static int open_engine(
-	struct calibration *c, const char *model, const struct calibration_options *o, struct err *e)
+	struct calibration *c, const char *model, const struct change_options *o, struct err *e)
 {
 	struct engine_options with = ENGINE_DEFAULTS;
 
@@ -342,14 +331,14 @@ static int open_memory(struct calibration *c, struct err *e)
 }
 
 int calibration_open(
-	struct calibration *c, const char *model, const struct calibration_options *o, struct err *e)
+	struct calibration *c, const char *model, const struct change_options *o, struct err *e)
 {
 	*c = (struct calibration){ 0 };
 	if (!open_engine(c, model, o, e) && !open_memory(c, e)) {
 		engine_begin(c->engine, NULL);
 		engine_observe(c->engine, false);
 		if (!(o->text ? read_text(c, o, e) : write_text(c, o, e)) &&
-			!run_all(c, -1, NULL, NULL, 0, true, e)) {
+			!calibration_run(c, -1, NULL, NULL, 0, true, e)) {
 			c->hash = XXH64(c->ids, (size_t)c->n * (size_t)c->length * sizeof *c->ids, 0);
 			return 0;
 		}

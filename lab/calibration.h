@@ -30,21 +30,11 @@ struct calibration {
 	int32_t *pages;
 };
 
-struct calibration_options {
-	const char *text; /* [size]; NULL: the model writes its own, by `seed` */
-	size_t size;
-	uint64_t seed;
-	int32_t threads;
-	quant_progress *progress; /* while the model writes; or NULL */
-	void *arg;
-};
-
 /* model: the file to be quantised. ERR_USAGE for a text too short, and for a model of other layers
  * than attention and gated feed-forwards. */
 int calibration_open(
-	struct calibration *c, const char *model, const struct calibration_options *o, struct err *e);
+	struct calibration *c, const char *model, const struct change_options *o, struct err *e);
 void calibration_close(struct calibration *c);
-struct k_ctx *calibration_kernels(const struct calibration *c);
 
 /* Runs the text through layer i, whose tensors are those of g. in [CALIBRATION_INPUTS] or NULL:
  * what its matrices read is added up there; hessians: a bit for each input whose products are, too.

@@ -6,42 +6,56 @@
 #ifndef CUTAWAY_LAB_CHANGE_H
 #define CUTAWAY_LAB_CHANGE_H
 
+#include "engine/model/gguf_write.h"
 #include "lab/calibration.h"
-#include "lab/change_plan.h"
 #include "lab/partial.h"
 
-struct change;
+/* What becomes of a tensor of the source. */
+struct change_tensor {
+	const struct gguf_tensor *from;
+	struct gguf_tensor to;  /* name, type, shape and bytes in the result; no data */
+	char name[64];          /* to.name, where it is another one than from->name */
+	bool changed;           /* else its bytes are copied */
+	struct quant_form form; /* of a rounded one: what it is rounded to */
+	int32_t layer;          /* of the source; -1: of none */
+	uint64_t offset;        /* in the section of tensors */
+};
+
+struct change_plan {
+	struct change_tensor *tensor; /* [n] those of no layer, then by layer */
+	int32_t n;
+	struct gguf_head head;
+};
 
 /* What one kind of change does; `self` is its own. */
 struct change_ops {
 	const char *what; /* "rounding" */
-	/* Makes c->plan, with its head. sha256: of the source. */
-	int (*plan)(void *self, struct change *c, const char *sha256, struct err *e);
+	/* Says of c->plan's tensors, which are as in the source, what becomes of them, and puts its
+	 * pairs into the head. */
+	int (*plan)(void *self, struct err *e);
 	/* Writes the n tensors from t on, of one layer or of none. */
-	int (*write)(
-		void *self, struct change *c, const struct change_tensor *t, int32_t n, struct err *e);
+	int (*write)(void *self, const struct change_tensor *t, int32_t n, struct err *e);
 	/* They are there from an earlier run. */
-	int (*take)(
-		void *self, struct change *c, const struct change_tensor *t, int32_t n, struct err *e);
+	int (*take)(void *self, const struct change_tensor *t, int32_t n, struct err *e);
 	/* All is written, and may be corrected; NULL: nothing is. */
-	int (*finish)(void *self, struct change *c, struct err *e);
+	int (*finish)(void *self, struct err *e);
 };
 
 struct change {
 	const struct change_ops *ops;
 	void *self;
-	const char *in;
-	struct k_ctx *kernels;
+	const struct change_options *o;
+	struct change_result *r;
+	bool reads;  /* a calibration text */
 	bool afresh; /* what an earlier run left is not gone on from */
-	quant_progress *progress;
-	void *arg;
-	quant_told *told;
-	void *told_arg;
 	/* set by change_file(): */
-	const struct gguf *g;
+	struct k_ctx *kernels;
+	struct gguf *g;
+	char sha256[SHA256_HEX]; /* of the source */
 	struct change_plan plan;
 	struct partial file;
-	struct calibration text; /* of what reads one: change_read_text() */
+	struct calibration text; /* of what reads one */
+	char text_summary[96];   /* what the result says of it; "": none is read */
 	int32_t layers;          /* of the source */
 	int64_t done, all;       /* weights */
 	uint8_t *piece;          /* scratch [cap] */
@@ -49,13 +63,24 @@ struct change {
 };
 
 /* ERR_USAGE if out is there already, or is the source. */
-int change_file(struct change *c, const char *out, struct err *e);
+int change_file(struct change *c, const char *in, const char *out, struct err *e);
 
 /* ---- for the kinds ---- */
 
-/* Opens c->text; `summary` is what the result says of it. */
-int change_read_text(
-	struct change *c, struct calibration_options o, char summary[96], struct err *e);
+/* Begins the head with the source's pairs, but for those whose key begins with `own` and the
+ * `replaced` ones (ends with NULL); the caller adds its pairs. */
+int change_head(struct change *c, const char *own, const char *const *replaced, struct err *e);
+/* How many tensors from the i-th on are of the same layer (or of none) as it. */
+int32_t change_plan_layer(const struct change_plan *p, int32_t i);
+/* blk.N.…: N; -1: of no layer. */
+int32_t change_layer_of(const char *name);
+/* The matrix of a product; not a small one that decides much or must be floats: a router's, those
+ * of a recurrence. */
+bool change_is_matrix(const struct gguf_tensor *t);
+/* general.file_type as llama.cpp numbers it. */
+uint32_t change_file_type(enum k_type type);
+#define CHANGE_FILE_TYPE_KEY "general.file_type"
+
 /* Whether the text goes through this layer: a file may have tensors of layers that the model has
  * not. */
 bool change_reads(const struct change *c, int32_t layer);

@@ -36,13 +36,14 @@ static void on_event(void *arg, const struct event *ev)
 static int run(
 	struct engine *engine, struct scoring *s, const struct engine_request *q, struct err *e)
 {
+	const struct change_options *o = &s->o->common;
 	int more = 1;
 
 	s->finished = false;
 	if (engine_submit(engine, q, e) < 0)
 		return -1;
 	while (!s->finished && more > 0) {
-		if (s->o->progress && !s->o->progress(s->o->arg, "scoring", s->p->prices.n, q->n_ids))
+		if (o->progress && !o->progress(o->arg, "scoring", s->p->prices.n, q->n_ids))
 			return err_set(e, ERR_INTERRUPTED, "stopped while scoring");
 		more = engine_step(engine, e);
 	}
@@ -97,7 +98,7 @@ static int measure_file(
 
 	options.model = path;
 	options.twin = o->model;
-	options.threads = o->threads;
+	options.threads = o->common.threads;
 	options.packed_cache = "off";
 	if (engine_open(&engine, &options, e))
 		return -1;
@@ -111,26 +112,20 @@ static int measure_file(
 static int round_file(
 	struct curve_point *p, const struct curve_options *o, const char *path, struct err *e)
 {
-	const struct quant_options q = { .method = p->method,
+	const struct quant_options q = { .common = o->common,
+		.method = p->method,
 		.to = p->form,
 		.otherwise = K_N_TYPES,
 		.alpha = 0.5,
-		.damping = 0.01,
-		.text = quant_method_reads(p->method) ? o->calibrate : NULL,
-		.size = o->calibrate_size,
-		.seed = o->seed,
-		.threads = o->threads };
+		.damping = 0.01 };
 	const int64_t began = now_ns();
-	struct quant_result r = { 0 };
-	struct k_ctx *kernels = NULL;
-	int failed = k_open(&kernels, "cpu", NULL, o->threads, e);
+	struct quant_result r;
+	const int rc = quantize_file(o->model, path, &q, &r, e);
 
-	failed = failed || quantize_file(o->model, path, &q, kernels, o->progress, o->arg, &r, e);
-	k_close(kernels);
 	p->bits = r.bits;
 	p->error = r.error;
 	p->seconds = (double)(now_ns() - began) * 1e-9;
-	return failed ? -1 : 0;
+	return rc;
 }
 
 int curve_measure(struct curve_point *p, const struct curve_options *o, struct err *e)

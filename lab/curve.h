@@ -28,12 +28,7 @@ struct curve_options {
 	const char *model;
 	const char *text; /* to score [size]; no calibration text */
 	size_t size;
-	const char *calibrate; /* NULL: the model writes one */
-	size_t calibrate_size;
-	uint64_t seed;
-	int32_t threads;
-	quant_progress *progress;
-	void *arg;
+	struct change_options common;
 };
 
 /* Rounds into a temporary file (TMPDIR), scores and times it, and removes it. */

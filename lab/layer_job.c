@@ -1,6 +1,5 @@
-/* See layer_job.h: inputs are collected from the layer as it is, its matrices are rounded, and the
+/* See layer_part.h: inputs are collected from the layer as it is, its matrices are rounded, and the
  * text goes through the rounded layer to the next. */
-#include "lab/layer_job.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,15 @@
 #include "engine/core/engine_impl.h"
 #include "lab/gptq.h"
 #include "lab/prune_impl.h"
+
+struct job {
+	const struct quant_options *o;
+	struct layer_parts *p;
+	struct k_ctx *kernels; /* of the calibration's engine */
+	struct quant_input in[CALIBRATION_INPUTS];
+	struct layer_sums *sums;
+	float *alpha;
+};
 
 /* ---- rounding ---- */
 
@@ -53,44 +61,43 @@ static int set_apart(
 	return 0;
 }
 
-static int round_part(struct k_ctx *kernels, const struct quant_options *o, struct layer_part *p,
-	const struct quant_input *in, const struct gptq *g, struct layer_sums *sums, struct err *e)
+static int round_part(struct job *job, struct layer_part *p, const struct gptq *g, struct err *e)
 {
+	const enum quant_method method = job->o->method;
 	struct form_scales scales;
-	struct rows_job j = { p, &scales, NULL };
 	bool *apart = NULL;
 	int rc = form_scales_make(&p->t->form, &scales, p->w, p->rows, p->cols, e);
 
-	if (!rc && quant_method_sets_apart(o->method) && p->input >= 0)
-		rc = set_apart(o, &in[p->input], &apart, e);
-	j.apart = apart;
-
-	if (!rc && o->method == QUANT_GPTQ && p->input >= 0)
+	if (!rc && quant_method_sets_apart(method) && p->input >= 0)
+		rc = set_apart(job->o, &job->in[p->input], &apart, e);
+	if (!rc && method == QUANT_GPTQ && p->input >= 0)
 		rc = gptq_round(&g[p->input], &p->t->form, &scales, p->w, p->rows, p->out, e);
 	else if (!rc)
-		k_deal(kernels, p->rows, round_row, &j);
+		k_deal(job->kernels, p->rows, round_row, &(struct rows_job){ p, &scales, apart });
 	for (int32_t c = 0; apart && c < p->cols; c++) {
-		sums->kept += apart[c] ? p->rows : 0;
-		sums->columns += apart[c];
+		job->sums->kept += apart[c] ? p->rows : 0;
+		job->sums->columns += apart[c];
 	}
 	free(apart);
 	free(scales.unit);
 	return rc;
 }
 
-static int round_parts(struct calibration *c, const struct quant_options *o, struct layer_part *p,
-	int32_t n, const struct quant_input *in, struct layer_sums *sums, struct err *e)
+static int round_parts(struct job *job, struct err *e)
 {
+	const struct quant_options *o = job->o;
 	struct gptq g[CALIBRATION_INPUTS] = { 0 };
-	struct k_ctx *kernels = calibration_kernels(c);
 
 	for (int i = 0; i < CALIBRATION_INPUTS && o->method == QUANT_GPTQ && !e->code; i++)
-		gptq_open(&g[i], kernels, in[i].hessian, in[i].n, o->damping, o->act_order, e);
-	for (int32_t i = 0; i < n && !e->code; i++) {
-		if (p[i].t->changed)
-			round_part(kernels, o, &p[i], in, g, sums, e);
-		else if (p[i].t->to.type == K_F32) /* a norm may have taken factors of columns */
-			memcpy(p[i].out, p[i].w, p[i].t->to.bytes);
+		gptq_open(
+			&g[i], job->kernels, job->in[i].hessian, job->in[i].n, o->damping, o->act_order, e);
+	for (int32_t i = 0; i < job->p->n && !e->code; i++) {
+		struct layer_part *p = &job->p->part[i];
+
+		if (p->t->changed)
+			round_part(job, p, g, e);
+		else if (p->t->to.type == K_F32) /* a norm may have taken factors of columns */
+			memcpy(p->out, p->w, p->t->to.bytes);
 	}
 	for (int i = 0; i < CALIBRATION_INPUTS; i++)
 		gptq_close(&g[i]);
@@ -99,33 +106,31 @@ static int round_parts(struct calibration *c, const struct quant_options *o, str
 
 /* ---- factors of columns ---- */
 
-static struct layer_part *norm_of(
-	struct layer_part *p, int32_t n, const char *name, int32_t columns)
+static struct layer_part *norm_of(const struct layer_parts *p, const char *name, int32_t columns)
 {
-	struct layer_part *norm = name ? layer_part_find(p, n, name) : NULL;
+	struct layer_part *norm = name ? layer_part_find(p, name) : NULL;
 
 	return norm && norm->rows == 1 && norm->cols == columns ? norm : NULL;
 }
 
 /* What writes the columns of an input: a norm that no other input reads, or the last rows of a
  * matrix. NULL: nothing that could take the factors. */
-static struct layer_part *writer_of(const struct calibration *c, int32_t layer,
-	struct layer_part *p, int32_t n, int32_t input, int32_t columns)
+static struct layer_part *writer_of(const struct layer_parts *p, int32_t input, int32_t columns)
 {
-	const struct layer *l = &c->engine->model->layer[layer];
+	const struct layer *l = &p->change->text.engine->model->layer[p->layer];
 	const struct attention *a = l->mixer.params;
 	const struct feed_forward *f = l->ffn.params;
 	const bool shared = a->on.pre && f->on.pre && !strcmp(a->on.pre, f->on.pre);
 	struct layer_part *w = NULL;
 
 	if (input == INPUT_QKV || input == INPUT_GATE_UP)
-		return shared ? NULL : norm_of(p, n, input == INPUT_QKV ? a->on.pre : f->on.pre, columns);
+		return shared ? NULL : norm_of(p, input == INPUT_QKV ? a->on.pre : f->on.pre, columns);
 	if (input == INPUT_OUT ? a->on.inner : f->on.inner)
-		return norm_of(p, n, input == INPUT_OUT ? a->on.inner : f->on.inner, columns);
+		return norm_of(p, input == INPUT_OUT ? a->on.inner : f->on.inner, columns);
 	if (input == INPUT_OUT && a->n_heads == a->n_kv_heads) /* else heads share a value */
-		w = layer_part_find(p, n, "attn_v.weight");
+		w = layer_part_find(p, "attn_v.weight");
 	if (input == INPUT_DOWN && !f->plain)
-		w = layer_part_find(p, n, "ffn_up.weight");
+		w = layer_part_find(p, "ffn_up.weight");
 	return w && w->t->changed && w->rows >= columns ? w : NULL;
 }
 
@@ -142,25 +147,25 @@ static void divide(struct layer_part *w, const float *s, int32_t n)
 
 /* "attn_v.bias" of "attn_v.weight". */
 static struct layer_part *bias_of(
-	struct layer_part *p, int32_t n, const struct layer_part *writer, int32_t columns)
+	const struct layer_parts *p, const struct layer_part *writer, int32_t columns)
 {
 	const char *name = strchr(strchr(writer->t->from->name, '.') + 1, '.') + 1;
 	struct layer_part *bias;
 	char buf[64];
 
 	snprintf(buf, sizeof buf, "%.*sbias", (int)(strlen(name) - strlen("weight")), name);
-	bias = layer_part_find(p, n, buf);
+	bias = layer_part_find(p, buf);
 	return bias && bias->rows == 1 && bias->cols >= columns ? bias : NULL;
 }
 
-static void fold(struct layer_part *p, int32_t n, int32_t input, struct layer_part *writer,
-	const float *s, int32_t columns)
+static void fold(struct layer_parts *p, int32_t input, struct layer_part *writer, const float *s,
+	int32_t columns)
 {
-	struct layer_part *bias = bias_of(p, n, writer, columns);
+	struct layer_part *bias = bias_of(p, writer, columns);
 
-	for (int32_t i = 0; i < n; i++)
-		for (int64_t k = 0; p[i].input == input && k < p[i].rows * p[i].cols; k++)
-			p[i].w[k] *= s[k % p[i].cols];
+	for (struct layer_part *r = p->part; r < p->part + p->n; r++)
+		for (int64_t k = 0; r->input == input && k < r->rows * r->cols; k++)
+			r->w[k] *= s[k % r->cols];
 	divide(writer, s, columns);
 	if (bias)
 		divide(bias, s, columns);
@@ -168,54 +173,49 @@ static void fold(struct layer_part *p, int32_t n, int32_t input, struct layer_pa
 
 /* The factors of one input, applied. Where a matrix that reads it stays as it is, there are none.
  */
-static int scale_input(struct calibration *c, const struct quant_options *o, int32_t layer,
-	struct layer_part *p, int32_t n, const struct quant_input *in, int32_t input, float *alpha,
-	struct err *e)
+static int scale_input(struct job *job, int32_t input, struct err *e)
 {
-	struct layer_part *writer = writer_of(c, layer, p, n, input, in->n);
+	const struct quant_input *in = &job->in[input];
+	struct layer_part *writer = writer_of(job->p, input, in->n);
 	struct quant_reader readers[CALIBRATION_INPUTS];
 	float *s = malloc((size_t)in->n * sizeof *s);
-	struct awq_found found = { .alpha = o->alpha };
+	struct awq_found found = { .alpha = job->o->alpha };
 	int32_t n_readers = 0;
 	bool all = writer;
 
 	if (!s)
 		return err_set(e, ERR_MEMORY, "no memory for %d factors", in->n);
-	for (int32_t i = 0; i < n; i++)
-		if (p[i].input == input) {
-			all = all && p[i].t->changed;
-			readers[n_readers++] = (struct quant_reader){ p[i].w, p[i].rows, &p[i].t->form };
-		}
-	if (all && o->method == QUANT_AWQ)
-		awq_scales(calibration_kernels(c), in, readers, n_readers, s, &found, e);
+	for (int32_t i = 0; i < job->p->n; i++) {
+		const struct layer_part *p = &job->p->part[i];
+
+		if (p->input != input)
+			continue;
+		all = all && p->t->changed;
+		readers[n_readers++] = (struct quant_reader){ p->w, p->rows, &p->t->form };
+	}
+	if (all && job->o->method == QUANT_AWQ)
+		awq_scales(job->kernels, in, readers, n_readers, s, &found, e);
 	else if (all)
-		smooth_scales(in, readers, n_readers, o->alpha, s);
+		smooth_scales(in, readers, n_readers, found.alpha, s);
 	if (all && !e->code) {
-		*alpha = (float)found.alpha;
-		fold(p, n, input, writer, s, in->n);
+		job->alpha[input] = (float)found.alpha;
+		fold(job->p, input, writer, s, in->n);
 	}
 	free(s);
 	return e->code ? -1 : 0;
 }
 
 /* SmoothQuant takes the inputs that a norm writes; AWQ all that something can take factors for. */
-static int scale_inputs(struct calibration *c, const struct quant_options *o, int32_t layer,
-	struct layer_part *p, int32_t n, const struct quant_input *in, float *alpha, struct err *e)
+static int scale_inputs(struct job *job, struct err *e)
 {
+	const enum quant_method method = job->o->method;
+
 	for (int32_t i = 0; i < CALIBRATION_INPUTS; i++)
-		if ((o->method == QUANT_AWQ ||
-				(o->method == QUANT_SMOOTHQUANT && (i == INPUT_QKV || i == INPUT_GATE_UP))) &&
-			scale_input(c, o, layer, p, n, &in[i], i, &alpha[i], e))
+		if ((method == QUANT_AWQ ||
+				(method == QUANT_SMOOTHQUANT && (i == INPUT_QKV || i == INPUT_GATE_UP))) &&
+			scale_input(job, i, e))
 			return -1;
 	return 0;
-}
-
-/* A matrix of another width is none of those that the model reads. */
-static void check_inputs(struct layer_part *p, int32_t n, const struct quant_input *in)
-{
-	for (int32_t i = 0; i < n; i++)
-		if (p[i].input >= 0 && p[i].cols != in[p[i].input].n)
-			p[i].input = -1;
 }
 
 /* The weights become those of the result. */
@@ -239,21 +239,22 @@ static int take_result(struct layer_part *p, struct layer_sums *sums, struct err
 	return 0;
 }
 
-int layer_job_run(struct calibration *c, const struct quant_options *o, int32_t layer,
-	struct layer_part *p, int32_t n, struct layer_sums *sums, float *alpha, struct err *e)
+int layer_job_run(const struct quant_options *o, struct layer_parts *p, struct layer_sums *sums,
+	float *alpha, struct err *e)
 {
-	struct quant_input in[CALIBRATION_INPUTS] = { 0 };
+	struct job job = {
+		.o = o, .p = p, .kernels = p->change->text.engine->kernels, .sums = sums, .alpha = alpha
+	};
 	const bool hessians = o->method == QUANT_GPTQ || o->method == QUANT_AWQ;
-	int rc = layer_pass(c, layer, p, n, in, hessians ? ~0u : 0, e);
+	int rc = layer_pass(p, job.in, hessians ? ~0u : 0, e);
 
-	if (!rc) {
-		check_inputs(p, n, in);
-		rc = scale_inputs(c, o, layer, p, n, in, alpha, e) || round_parts(c, o, p, n, in, sums, e)
-				 ? -1
-				 : 0;
-	}
-	calibration_free(in);
-	for (int32_t i = 0; i < n && !rc; i++)
-		rc = take_result(&p[i], sums, e);
-	return rc ? -1 : layer_pass(c, layer, p, n, NULL, 0, e);
+	/* a matrix of another width is none of those that the model reads */
+	for (struct layer_part *w = p->part; !rc && w < p->part + p->n; w++)
+		if (w->input >= 0 && w->cols != job.in[w->input].n)
+			w->input = -1;
+	rc = rc || scale_inputs(&job, e) || round_parts(&job, e) ? -1 : 0;
+	calibration_free(job.in);
+	for (int32_t i = 0; i < p->n && !rc; i++)
+		rc = take_result(&p->part[i], sums, e);
+	return rc ? -1 : layer_pass(p, NULL, 0, e);
 }

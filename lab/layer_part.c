@@ -13,11 +13,11 @@ static bool is_part(const struct layer_part *p, const char *name)
 	return dot && !strcmp(dot + 1, name);
 }
 
-struct layer_part *layer_part_find(struct layer_part *p, int32_t n, const char *name)
+struct layer_part *layer_part_find(const struct layer_parts *p, const char *name)
 {
-	for (int32_t i = 0; i < n; i++)
-		if (is_part(&p[i], name))
-			return &p[i];
+	for (int32_t i = 0; i < p->n; i++)
+		if (is_part(&p->part[i], name))
+			return &p->part[i];
 	return NULL;
 }
 
@@ -40,14 +40,6 @@ static void part_init(struct layer_part *p, const struct change_tensor *t)
 
 /* ---- reading and writing ---- */
 
-static int read_done(struct change *c, struct layer_part *p, struct err *e)
-{
-	if (partial_read(&c->file, c->plan.head.size + p->t->offset, p->out, p->t->to.bytes, e))
-		return -1;
-	k_decode(p->t->to.type, p->out, p->rows * p->cols, p->w);
-	return 0;
-}
-
 static int read_part(
 	struct change *c, struct layer_part *p, const struct change_tensor *t, bool done, struct err *e)
 {
@@ -57,45 +49,49 @@ static int read_part(
 	p->raw = done ? NULL : malloc(t->from->bytes);
 	if (!p->w || !p->out || (!p->raw && !done))
 		return err_set(e, ERR_MEMORY, "no memory for tensor %s", t->from->name);
-	if (done)
-		return read_done(c, p, e);
-	if (change_read(c, t, p->raw, p->w, e))
+	if (done ? partial_read(&c->file, c->plan.head.size + t->offset, p->out, t->to.bytes, e)
+			 : change_read(c, t, p->raw, p->w, e))
 		return -1;
-	if (!t->changed)
+	if (done)
+		k_decode(t->to.type, p->out, p->rows * p->cols, p->w);
+	else if (!t->changed)
 		memcpy(p->out, p->raw, t->to.bytes);
 	return 0;
 }
 
-void layer_parts_free(struct layer_part *p, int32_t n)
+void layer_parts_free(struct layer_parts *p)
 {
-	for (int32_t i = 0; p && i < n; i++) {
-		free(p[i].raw);
-		free(p[i].w);
-		free(p[i].out);
+	for (int32_t i = 0; i < p->n; i++) {
+		free(p->part[i].raw);
+		free(p->part[i].w);
+		free(p->part[i].out);
 	}
-	free(p);
+	free(p->part);
 }
 
-struct layer_part *layer_parts_read(
-	struct change *c, const struct change_tensor *t, int32_t n, bool done, struct err *e)
+int layer_parts_read(struct layer_parts *p, struct change *c, const struct change_tensor *t,
+	int32_t n, bool done, struct err *e)
 {
-	struct layer_part *p = calloc((size_t)n, sizeof *p);
-
-	if (!p)
-		err_set(e, ERR_MEMORY, "no memory for a layer");
+	*p = (struct layer_parts){ .change = c, .layer = t->layer };
+	p->part = calloc((size_t)n, sizeof *p->part);
+	if (!p->part)
+		return err_set(e, ERR_MEMORY, "no memory for a layer");
+	p->n = n;
 	for (int32_t i = 0; i < n && !e->code; i++)
-		read_part(c, &p[i], &t[i], done, e);
-	if (!e->code)
-		return p;
-	layer_parts_free(p, n);
-	return NULL;
+		read_part(c, &p->part[i], &t[i], done, e);
+	return e->code ? -1 : 0;
 }
 
-int layer_part_write(struct change *c, const struct layer_part *p, struct err *e)
+int layer_parts_write(const struct layer_parts *p, struct err *e)
 {
-	if (change_put(c, p->t, 0, p->out, p->t->to.bytes, e) || change_pad(c, p->t, e))
-		return -1;
-	return change_step(c, p->rows * p->cols, e);
+	for (int32_t i = 0; i < p->n; i++) {
+		const struct layer_part *part = &p->part[i];
+
+		if (change_put(p->change, part->t, 0, part->out, part->t->to.bytes, e) ||
+			change_pad(p->change, part->t, e) || change_step(p->change, part->rows * part->cols, e))
+			return -1;
+	}
+	return 0;
 }
 
 int layer_part_take(struct layer_part *p, struct err *e)
@@ -118,7 +114,7 @@ struct memory_file {
 	struct gguf *g;
 };
 
-static int put_weights(struct memory_file *m, const struct layer_part *p, int32_t n, struct err *e)
+static int put_weights(struct memory_file *m, const struct layer_parts *p, struct err *e)
 {
 	const size_t start = m->head.size;
 	uint8_t *data = realloc(m->head.data, start + m->head.offset);
@@ -129,48 +125,36 @@ static int put_weights(struct memory_file *m, const struct layer_part *p, int32_
 			e, ERR_MEMORY, "no memory for a layer of %zu MB", (size_t)m->head.offset >> 20);
 	m->head.data = data;
 	memset(data + start, 0, m->head.offset);
-	for (int32_t i = 0; i < n; i++) {
-		const size_t bytes = (size_t)p[i].rows * (size_t)p[i].cols * sizeof(float);
+	for (int32_t i = 0; i < p->n; i++) {
+		const size_t bytes = (size_t)(p->part[i].rows * p->part[i].cols) * sizeof(float);
 
-		memcpy(data + at, p[i].w, bytes);
+		memcpy(data + at, p->part[i].w, bytes);
 		at = gguf_aligned(at + bytes, m->head.align);
 	}
 	return gguf_open_memory(&m->g, data, start + m->head.offset, e);
 }
 
-static int memory_file_open(
-	struct memory_file *m, const struct layer_part *p, int32_t n, struct err *e)
+int layer_pass(
+	const struct layer_parts *p, struct quant_input *in, unsigned hessians, struct err *e)
 {
-	*m = (struct memory_file){ 0 };
-	gguf_head_begin(&m->head, GGUF_ALIGN);
-	for (int32_t i = 0; i < n; i++)
-		gguf_head_tensor(&m->head, p[i].t->from, K_F32);
-	return gguf_head_end(&m->head, e) || put_weights(m, p, n, e) ? -1 : 0;
-}
+	struct memory_file m = { .g = NULL };
+	int rc;
 
-static void memory_file_close(struct memory_file *m)
-{
-	gguf_close(m->g);
-	gguf_head_free(&m->head);
-}
-
-int layer_pass(struct calibration *c, int32_t layer, const struct layer_part *p, int32_t n,
-	struct quant_input *in, unsigned hessians, struct err *e)
-{
-	struct memory_file m;
-	int rc = memory_file_open(&m, p, n, e);
-
-	if (!rc)
-		rc = calibration_run(c, layer, m.g, in, hessians, !in, e);
-	memory_file_close(&m);
-	return rc;
+	gguf_head_begin(&m.head, GGUF_ALIGN);
+	for (int32_t i = 0; i < p->n; i++)
+		gguf_head_tensor(&m.head, p->part[i].t->from, K_F32);
+	rc = gguf_head_end(&m.head, e) || put_weights(&m, p, e) ||
+		 calibration_run(&p->change->text, p->layer, m.g, in, hessians, !in, e);
+	gguf_close(m.g);
+	gguf_head_free(&m.head);
+	return rc ? -1 : 0;
 }
 
 int layer_skip(struct change *c, const struct change_tensor *t, int32_t n, struct err *e)
 {
-	struct layer_part *p = layer_parts_read(c, t, n, true, e);
-	int rc = p ? layer_pass(&c->text, t->layer, p, n, NULL, 0, e) : -1;
+	struct layer_parts p;
+	const int rc = layer_parts_read(&p, c, t, n, true, e) || layer_pass(&p, NULL, 0, e) ? -1 : 0;
 
-	layer_parts_free(p, n);
+	layer_parts_free(&p);
 	return rc;
 }

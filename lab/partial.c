@@ -57,13 +57,6 @@ static bool begins_with(struct partial *p, const uint8_t *head, size_t n)
 	return same;
 }
 
-/* Opened under the lock of the file itself. */
-static int open_sums(struct partial *p, struct err *e)
-{
-	p->sums = open(p->sums_name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-	return p->sums < 0 ? err_set(e, ERR_IO, "%s: %s", p->sums_name, strerror(errno)) : 0;
-}
-
 static int open_file(struct partial *p, const uint8_t *head, size_t n, struct err *e)
 {
 	struct stat st;
@@ -75,8 +68,9 @@ static int open_file(struct partial *p, const uint8_t *head, size_t n, struct er
 		return err_set(e, ERR_IO, "%s is no file", p->name);
 	if (flock(p->fd, LOCK_EX | LOCK_NB))
 		return err_set(e, ERR_IO, "%s is being written by another process", p->name);
-	if (open_sums(p, e))
-		return -1;
+	p->sums = open(p->sums_name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+	if (p->sums < 0)
+		return err_set(e, ERR_IO, "%s: %s", p->sums_name, strerror(errno));
 	p->size = (uint64_t)st.st_size;
 	if (p->size && begins_with(p, head, n))
 		return 0;

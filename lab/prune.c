@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "engine/model/model.h"
-#include "lab/plan.h"
-#include "lab/told.h"
 #include "lab/prune_impl.h"
 #include "kernels/format/encode.h"
 #include "kernels/format/formats.h"
@@ -24,10 +22,10 @@ static void summarise(const struct prune *p, char buf[192])
 	gguf_opt_text(p->c->g, PRUNE_SUMMARY_KEY, &before, NULL);
 	snprintf(buf, 192, "%.*s%s%s%s%s", (int)(before.size < 40 ? before.size : 40), before.data,
 		before.size ? ", " : "", p->r->what, p->r->n_converted ? " from " : "",
-		p->r->n_converted ? p->r->source : "");
+		p->r->n_converted ? p->r->common.source : "");
 }
 
-static void put_own(struct prune *p, const char *sha256, const char *text)
+static void put_own(struct prune *p)
 {
 	struct gguf_head *h = &p->c->plan.head;
 	char summary[192];
@@ -40,48 +38,31 @@ static void put_own(struct prune *p, const char *sha256, const char *text)
 			h, CHANGE_FILE_TYPE_KEY, change_file_type(p->o->to < K_N_TYPES ? p->o->to : K_F16));
 	gguf_head_text(h, OWN_KEYS "method", p->o->method->name);
 	gguf_head_text(h, OWN_KEYS "what", p->r->what);
-	if (*text)
-		gguf_head_text(h, OWN_KEYS "calibration", text);
-	gguf_head_text(h, OWN_KEYS "source_sha256", sha256);
-	gguf_head_text(h, OWN_KEYS "source_type", p->r->source);
-	gguf_head_bool(h, OWN_KEYS "from_quantised", p->r->from_quantised);
+	if (*p->c->text_summary)
+		gguf_head_text(h, OWN_KEYS "calibration", p->c->text_summary);
+	gguf_head_text(h, OWN_KEYS "source_sha256", p->c->sha256);
+	gguf_head_text(h, OWN_KEYS "source_type", p->r->common.source);
+	gguf_head_bool(h, OWN_KEYS "from_quantised", p->r->common.from_quantised);
 	gguf_head_text(h, PRUNE_SUMMARY_KEY, summary);
 }
 
-static int put_head(struct prune *p, const char *sha256, const char *text, struct err *e)
+static int plan(void *self, struct err *e)
 {
+	struct prune *p = self;
 	const char *replaced[sizeof p->number / sizeof *p->number + 2];
 	int n = 0;
 
+	if (p->o->method->plan(p, e))
+		return -1;
 	for (int32_t i = 0; i < p->n_numbers; i++)
 		replaced[n++] = p->number[i].key;
 	if (p->r->n_converted)
 		replaced[n++] = CHANGE_FILE_TYPE_KEY;
 	replaced[n] = NULL;
-	if (change_plan_head(&p->c->plan, p->c->g, OWN_KEYS, replaced, e))
+	if (change_head(p->c, OWN_KEYS, replaced, e))
 		return -1;
-	put_own(p, sha256, text);
-	p->r->bytes = change_plan_end(&p->c->plan, e);
-	return e->code ? -1 : 0;
-}
-
-static int plan(void *self, struct change *c, const char *sha256, struct err *e)
-{
-	struct prune *p = self;
-	const struct prune_options *o = p->o;
-	const struct calibration_options from = {
-		.text = o->text, .size = o->size, .seed = o->seed, .threads = o->threads
-	};
-	char text[96] = "";
-
-	p->r->source_bytes = (int64_t)gguf_file_bytes(c->g);
-	p->r->from_quantised = quant_source_name(c->g, p->r->source);
-	if (o->method->reads && change_read_text(c, from, text, e))
-		return -1;
-	p->r->n_calibration = c->text.n * c->text.length;
-	if (change_plan_open(&c->plan, c->g, e) || o->method->does->plan(p, e))
-		return -1;
-	return put_head(p, sha256, text, e);
+	put_own(p);
+	return 0;
 }
 
 /* ---- zeros ---- */
@@ -125,75 +106,58 @@ static void count_part(struct prune *p, const struct layer_part *part)
 		p->r->pattern_bytes += dense - (n / 2 * code - n / 2 * 2) / 8;
 }
 
-static int zero_layer(struct prune *p, struct layer_part *part, int32_t n,
-	const struct quant_input *in, struct err *e)
+static int zero_layer(
+	struct prune *p, struct layer_parts *parts, const struct quant_input *in, struct err *e)
 {
-	for (int32_t i = 0; i < n; i++) {
-		if (!part[i].t->changed)
+	for (int32_t i = 0; i < parts->n; i++) {
+		struct layer_part *part = &parts->part[i];
+
+		if (!part->t->changed)
 			continue;
-		if (p->o->method->does->zeros(p, &part[i], in, e))
+		if (p->o->method->zeros(p, part, in, e))
 			return -1;
-		k_deal(p->c->kernels, part[i].rows, write_row, &part[i]);
-		if (layer_part_take(&part[i], e))
+		k_deal(p->c->kernels, part->rows, write_row, part);
+		if (layer_part_take(part, e))
 			return -1;
-		count_part(p, &part[i]);
+		count_part(p, part);
 	}
 	return 0;
 }
 
-/* ---- parts ---- */
-
-static int cut_layer(struct prune *p, struct layer_part *part, int32_t n,
-	const struct quant_input *in, struct err *e)
-{
-	struct prune_gone gone;
-
-	if (prune_gone_open(&gone, p, e))
-		return -1;
-	if (!p->o->method->does->parts(p, part, n, in, &gone, e))
-		for (int32_t i = 0; i < n && !e->code; i++)
-			prune_cut(p, &part[i], &gone, e);
-	prune_gone_free(&gone);
-	return e->code ? -1 : 0;
-}
-
 /* ---- a layer ---- */
 
-static int change_layer(
-	struct prune *p, int32_t layer, struct layer_part *part, int32_t n, struct err *e)
+static int change_layer(struct prune *p, struct layer_parts *parts, struct err *e)
 {
 	const struct prune_method *m = p->o->method;
 	struct quant_input in[CALIBRATION_INPUTS] = { 0 };
-	int rc = m->reads ? layer_pass(&p->c->text, layer, part, n, in, m->hessians, e) : 0;
+	int rc = m->reads ? layer_pass(parts, in, m->hessians, e) : 0;
 
 	if (!rc)
-		rc = m->kind == PRUNE_ZEROS ? zero_layer(p, part, n, in, e) : cut_layer(p, part, n, in, e);
+		rc = m->kind == PRUNE_ZEROS ? zero_layer(p, parts, in, e) : prune_cut(p, parts, in, e);
 	calibration_free(in);
-	return rc || !m->reads ? rc : layer_pass(&p->c->text, layer, part, n, NULL, 0, e);
+	return rc || !m->reads ? rc : layer_pass(parts, NULL, 0, e);
 }
 
-static int write_layer(
-	void *self, struct change *c, const struct change_tensor *t, int32_t n, struct err *e)
+static int write_layer(void *self, const struct change_tensor *t, int32_t n, struct err *e)
 {
 	struct prune *p = self;
 	const struct prune_method *m = p->o->method;
 	const int64_t gone = p->r->n_gone;
-	struct told told = { .change = c };
-	struct layer_part *part;
+	struct told told = { .change = p->c };
+	struct layer_parts parts;
 	int rc;
 
-	if (m->kind == PRUNE_LAYERS || t->layer < 0 || (m->reads && !change_reads(c, t->layer))) {
+	if (m->kind == PRUNE_LAYERS || t->layer < 0 || (m->reads && !change_reads(p->c, t->layer))) {
 		for (int32_t i = 0; i < n; i++)
-			if (change_copy(c, &t[i], e))
+			if (change_copy(p->c, &t[i], e))
 				return -1;
 		return 0;
 	}
-	part = layer_parts_read(c, t, n, false, e);
-	rc = part && !told_begin(&told, t->layer, part, n, e) ? change_layer(p, t->layer, part, n, e)
-														  : -1;
-	for (int32_t i = 0; i < n && !rc; i++)
-		rc = layer_part_write(c, &part[i], e);
-	layer_parts_free(part, n);
+	rc = layer_parts_read(&parts, p->c, t, n, false, e) || told_begin(&told, t->layer, &parts, e) ||
+				 change_layer(p, &parts, e) || layer_parts_write(&parts, e)
+			 ? -1
+			 : 0;
+	layer_parts_free(&parts);
 	told.row.gone = p->r->n_gone - gone;
 	if (!rc)
 		told_end(&told, m->name, 0, 0);
@@ -201,53 +165,44 @@ static int write_layer(
 	return rc;
 }
 
-/* A layer of zeros that is there; its zeros count, too. */
-static int take_zeros(struct prune *p, const struct change_tensor *t, int32_t n, struct err *e)
-{
-	struct layer_part *part = layer_parts_read(p->c, t, n, true, e);
-
-	for (int32_t i = 0; part && i < n; i++)
-		if (t[i].changed)
-			count_part(p, &part[i]);
-	layer_parts_free(part, n);
-	return part ? 0 : -1;
-}
-
-static int take_layer(
-	void *self, struct change *c, const struct change_tensor *t, int32_t n, struct err *e)
+/* Of a layer of zeros that is there the zeros count, too. */
+static int take_layer(void *self, const struct change_tensor *t, int32_t n, struct err *e)
 {
 	struct prune *p = self;
+	struct layer_parts parts;
+	int rc;
 
 	for (int32_t i = 0; i < n; i++)
-		p->r->n_resumed += change_is_matrix(t[i].from) && t[i].layer >= 0;
+		p->r->common.n_resumed += change_is_matrix(t[i].from) && t[i].layer >= 0;
 	if (p->o->method->kind == PRUNE_LAYERS || t->layer < 0)
 		return 0;
-	if (take_zeros(p, t, n, e))
-		return -1;
-	return change_reads(c, t->layer) ? layer_skip(c, t, n, e) : 0;
+	rc = layer_parts_read(&parts, p->c, t, n, true, e);
+	for (int32_t i = 0; !rc && i < n; i++)
+		if (t[i].changed)
+			count_part(p, &parts.part[i]);
+	if (!rc && change_reads(p->c, t->layer))
+		rc = layer_pass(&parts, NULL, 0, e);
+	layer_parts_free(&parts);
+	return rc;
 }
 
 int prune_file(const char *in, const char *out, const struct prune_options *o,
-	struct k_ctx *kernels, quant_progress *progress, void *arg, struct prune_result *r,
-	struct err *e)
+	struct prune_result *r, struct err *e)
 {
 	static const struct change_ops ops = { "pruning", plan, write_layer, take_layer, NULL };
 	struct prune p = { .o = o, .r = r };
 	struct change c = { .ops = &ops,
 		.self = &p,
-		.in = in,
-		.kernels = kernels,
+		.o = &o->common,
+		.r = &r->common,
+		.reads = o->method->reads,
 		/* the file does not say which parts went */
-		.afresh = o->method->kind == PRUNE_PARTS,
-		.progress = progress,
-		.arg = arg,
-		.told = o->told,
-		.told_arg = o->told_arg };
+		.afresh = o->method->kind == PRUNE_PARTS };
 	int rc;
 
 	p.c = &c;
 	*r = (struct prune_result){ 0 };
-	rc = change_file(&c, out, e);
+	rc = change_file(&c, in, out, e);
 	r->lost = p.all > 0 ? p.lost / p.all : 0;
 	return rc;
 }

@@ -43,10 +43,10 @@ static void measure(struct prune *p, const struct layer_part *down, const struct
 	}
 }
 
-static int mark_channels(struct prune *p, struct layer_part *parts, int32_t n_parts,
+static int mark_channels(struct prune *p, const struct layer_parts *parts,
 	const struct quant_input *in, struct prune_gone *gone, struct err *e)
 {
-	const struct layer_part *down = layer_part_find(parts, n_parts, "ffn_down.weight");
+	const struct layer_part *down = layer_part_find(parts, "ffn_down.weight");
 	const int32_t ffn = prune_config(p)->ffn, unit = p->o->unit, n = ffn / unit;
 	float *score;
 	bool *marks;
@@ -71,10 +71,8 @@ static int mark_channels(struct prune *p, struct layer_part *parts, int32_t n_pa
 	return e->code ? -1 : 0;
 }
 
-static const struct prune_does does = { .plan = plan_channels, .parts = mark_channels };
-
 const struct prune_method prune_channels = { .name = "channels",
-	.doc = "of each layer, the inner channels of the feed-forward that add the least",
 	.kind = PRUNE_PARTS,
 	.reads = true,
-	.does = &does };
+	.plan = plan_channels,
+	.parts = mark_channels };

@@ -3,7 +3,6 @@
  * head's output and W its columns of attn_output. Query heads go equally from all groups that share
  * keys and values; with `kv-heads` whole groups go, and the cache becomes smaller, too. */
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/core/engine_impl.h"
 #include "engine/observe/influence.h"
@@ -54,10 +53,10 @@ static int plan_kv_heads(struct prune *p, struct err *e)
 }
 
 /* Of n groups of `width` columns of attn_output each. */
-static int measure(struct prune *p, struct layer_part *parts, int32_t n_parts,
-	const struct quant_input *in, int32_t n, int32_t width, float *score, struct err *e)
+static int measure(struct prune *p, const struct layer_parts *parts, const struct quant_input *in,
+	int32_t n, int32_t width, float *score, struct err *e)
 {
-	const struct layer_part *out = layer_part_find(parts, n_parts, "attn_output.weight");
+	const struct layer_part *out = layer_part_find(parts, "attn_output.weight");
 	const float *h = in[INPUT_OUT].hessian;
 
 	if (!out || in[INPUT_OUT].n != n * width || out->cols != n * width)
@@ -73,55 +72,40 @@ static int measure(struct prune *p, struct layer_part *parts, int32_t n_parts,
 	return 0;
 }
 
-static int mark_heads(struct prune *p, struct layer_part *parts, int32_t n,
+/* Whole groups go with their query heads; or of each group as many of these. */
+static int mark_heads(struct prune *p, const struct layer_parts *parts,
 	const struct quant_input *in, struct prune_gone *gone, struct err *e)
 {
 	const struct model_config *m = prune_config(p);
 	const int32_t of_group = m->n_heads / m->n_kv_heads, k = p->heads / m->n_kv_heads;
+	const bool groups = p->kv_heads > 0;
+	const int32_t n = groups ? m->n_kv_heads : m->n_heads, among = groups ? n : of_group;
+	bool *marks = groups ? gone->kv_head : gone->head;
 	float score[MOST], scratch[MOST];
 
-	if (measure(p, parts, n, in, m->n_heads, m->head_dim, score, e))
+	if (measure(p, parts, in, n, m->n_heads / n * m->head_dim, score, e))
 		return -1;
-	for (int32_t at = 0; at < m->n_heads; at += of_group) {
-		prune_least(score + at, of_group, k, gone->head + at, scratch);
-		if (prune_check_marks(gone->head + at, of_group, k, e))
+	for (int32_t at = 0; at < n; at += among) {
+		prune_least(score + at, among, groups ? p->kv_heads : k, marks + at, scratch);
+		if (prune_check_marks(marks + at, among, groups ? p->kv_heads : k, e))
 			return -1;
 	}
-	for (int32_t i = 0; i < m->n_heads; i++)
-		p->lost += gone->head[i] ? (double)score[i] : 0;
+	for (int32_t i = 0; i < n; i++)
+		p->lost += marks[i] ? (double)score[i] : 0;
+	for (int32_t i = 0; groups && i < m->n_heads; i++)
+		gone->head[i] = gone->kv_head[i / of_group];
 	return 0;
 }
 
-static int mark_kv_heads(struct prune *p, struct layer_part *parts, int32_t n,
-	const struct quant_input *in, struct prune_gone *gone, struct err *e)
-{
-	const struct model_config *m = prune_config(p);
-	const int32_t of_group = m->n_heads / m->n_kv_heads;
-	float score[MOST], scratch[MOST];
-
-	if (measure(p, parts, n, in, m->n_kv_heads, of_group * m->head_dim, score, e))
-		return -1;
-	prune_least(score, m->n_kv_heads, p->kv_heads, gone->kv_head, scratch);
-	for (int32_t i = 0; i < m->n_heads; i++)
-		gone->head[i] = gone->kv_head[i / of_group];
-	for (int32_t i = 0; i < m->n_kv_heads; i++)
-		p->lost += gone->kv_head[i] ? (double)score[i] : 0;
-	return prune_check_marks(gone->kv_head, m->n_kv_heads, p->kv_heads, e);
-}
-
-static const struct prune_does heads_does = { .plan = plan_heads, .parts = mark_heads };
-static const struct prune_does kv_heads_does = { .plan = plan_kv_heads, .parts = mark_kv_heads };
-
 const struct prune_method prune_heads = { .name = "heads",
-	.doc = "of each layer, the query heads that add the least, as many from each group",
 	.kind = PRUNE_PARTS,
 	.reads = true,
 	.hessians = 1u << INPUT_OUT,
-	.does = &heads_does };
+	.plan = plan_heads,
+	.parts = mark_heads };
 const struct prune_method prune_kv_heads = { .name = "kv-heads",
-	.doc =
-		"of each layer, the heads of keys and values, with their query heads, that add the least",
 	.kind = PRUNE_PARTS,
 	.reads = true,
 	.hessians = 1u << INPUT_OUT,
-	.does = &kv_heads_does };
+	.plan = plan_kv_heads,
+	.parts = mark_heads };

@@ -26,16 +26,6 @@ struct prune_gone {
 	bool *head, *kv_head, *channel; /* [of the model's configuration] each; all of one allocation */
 };
 
-struct prune_does {
-	/* Checks the options, and says of p->c->plan what becomes of its tensors. */
-	int (*plan)(struct prune *p, struct err *e);
-	/* PRUNE_ZEROS: zeros in part->w. in [CALIBRATION_INPUTS]: what matrices read; NULL: no text */
-	int (*zeros)(
-		struct prune *p, struct layer_part *part, const struct quant_input *in, struct err *e);
-	/* PRUNE_PARTS: marks as many as the plan says */
-	int (*parts)(struct prune *p, struct layer_part *part, int32_t n, const struct quant_input *in,
-		struct prune_gone *gone, struct err *e);
-};
 extern const struct prune_method prune_magnitude, prune_wanda, prune_layers, prune_heads,
 	prune_kv_heads, prune_channels;
 
@@ -51,10 +41,8 @@ const struct model_config *prune_config(const struct prune *p);
  * a type do not divide what is left. */
 int prune_plan_parts(
 	struct prune *p, int32_t heads, int32_t kv_heads, int32_t channels, struct err *e);
-/* Writes what is left into part->out; w has zeros, or what rounding made of the rest. */
+/* Writes what is left into each part's `out`; w has zeros, or what rounding made of the rest. */
 int prune_cut(
-	struct prune *p, struct layer_part *part, const struct prune_gone *gone, struct err *e);
-int prune_gone_open(struct prune_gone *g, const struct prune *p, struct err *e);
-void prune_gone_free(struct prune_gone *g);
+	struct prune *p, struct layer_parts *parts, const struct quant_input *in, struct err *e);
 
 #endif

@@ -18,23 +18,24 @@ static int measure_layer(
 	struct calibration *text = &p->c->text;
 	const int64_t tokens = (int64_t)text->n * text->length;
 	const int32_t dim = prune_config(p)->dim;
-	struct layer_part *parts = layer_parts_read(p->c, t, n, false, e);
-	int rc = -1;
+	struct layer_parts parts;
+	int rc = layer_parts_read(&parts, p->c, t, n, false, e);
 
-	if (parts) {
+	if (!rc) {
 		memcpy(before, text->x, (size_t)(tokens * dim) * sizeof *before);
-		rc = layer_pass(text, t->layer, parts, n, NULL, 0, e);
+		rc = layer_pass(&parts, NULL, 0, e);
 	}
 	if (!rc)
 		p->r->influence[t->layer] =
 			(float)(influence_sum(before, text->x, tokens, dim) / (double)tokens);
-	layer_parts_free(parts, n);
+	layer_parts_free(&parts);
 	return rc;
 }
 
 static int measure(struct prune *p, struct err *e)
 {
 	const struct calibration *text = &p->c->text;
+	const struct change_options *o = &p->o->common;
 	const struct model_config *m = prune_config(p);
 	struct change_plan *plan = &p->c->plan;
 	float *before =
@@ -48,8 +49,8 @@ static int measure(struct prune *p, struct err *e)
 		n = change_plan_layer(plan, i);
 		if (!change_reads(p->c, layer))
 			continue;
-		if (p->c->progress &&
-			!p->c->progress(p->c->arg, "measuring the influence of layers", layer, m->n_layers))
+		if (o->progress &&
+			!o->progress(o->arg, "measuring the influence of layers", layer, m->n_layers))
 			err_set(e, ERR_INTERRUPTED, "stopped; nothing was written");
 		else
 			measure_layer(p, &plan->tensor[i], n, before, e);
@@ -163,10 +164,6 @@ static int plan_layers(struct prune *p, struct err *e)
 	return prune_set_number(p, "block_count", (uint32_t)(n - k), e);
 }
 
-static const struct prune_does does = { .plan = plan_layers };
-
-const struct prune_method prune_layers = { .name = "layers",
-	.doc = "the layers whose output is most like their input are left out",
-	.kind = PRUNE_LAYERS,
-	.reads = true,
-	.does = &does };
+const struct prune_method prune_layers = {
+	.name = "layers", .kind = PRUNE_LAYERS, .reads = true, .plan = plan_layers
+};

@@ -91,24 +91,6 @@ int prune_plan_parts(
 
 /* ---- a layer ---- */
 
-int prune_gone_open(struct prune_gone *g, const struct prune *p, struct err *e)
-{
-	const struct model_config *m = prune_config(p);
-
-	g->head = calloc((size_t)(m->n_heads + m->n_kv_heads + m->ffn), sizeof *g->head);
-	if (!g->head)
-		return err_set(e, ERR_MEMORY, "no memory for the parts of a layer");
-	g->kv_head = g->head + m->n_heads;
-	g->channel = g->kv_head + m->n_kv_heads;
-	return 0;
-}
-
-void prune_gone_free(struct prune_gone *g)
-{
-	free(g->head);
-	g->head = NULL;
-}
-
 static bool *mark(bool *to, const bool *gone, int32_t n, int32_t unit, int times)
 {
 	for (int64_t i = 0; i < (int64_t)times * n; i++)
@@ -191,7 +173,7 @@ static void cut_rows(struct layer_part *p, const bool *gone)
 		}
 }
 
-int prune_cut(
+static int cut_part(
 	struct prune *p, struct layer_part *part, const struct prune_gone *gone, struct err *e)
 {
 	const struct model_config *m = prune_config(p);
@@ -216,5 +198,21 @@ int prune_cut(
 	}
 	free(marks);
 	free(buf);
+	return e->code ? -1 : 0;
+}
+
+int prune_cut(
+	struct prune *p, struct layer_parts *parts, const struct quant_input *in, struct err *e)
+{
+	const struct model_config *m = prune_config(p);
+	bool *all = calloc((size_t)(m->n_heads + m->n_kv_heads + m->ffn), sizeof *all);
+	struct prune_gone gone = { all, all + m->n_heads, all + m->n_heads + m->n_kv_heads };
+
+	if (!all)
+		return err_set(e, ERR_MEMORY, "no memory for the parts of a layer");
+	if (!p->o->method->parts(p, parts, in, &gone, e))
+		for (int32_t i = 0; i < parts->n && !e->code; i++)
+			cut_part(p, &parts->part[i], &gone, e);
+	free(all);
 	return e->code ? -1 : 0;
 }

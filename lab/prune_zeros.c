@@ -140,15 +140,9 @@ static int by_wanda(
 	return zero_rows(p, part, known ? in[part->input].sum_squares : NULL);
 }
 
-static const struct prune_does magnitude_does = { .plan = plan, .zeros = by_magnitude };
-static const struct prune_does wanda_does = { .plan = plan, .zeros = by_wanda };
-
-const struct prune_method prune_magnitude = { .name = "magnitude",
-	.doc = "the smallest weights of a matrix become zeros",
-	.kind = PRUNE_ZEROS,
-	.does = &magnitude_does };
-const struct prune_method prune_wanda = { .name = "wanda",
-	.doc = "of each row, the weights with the smallest |w| times norm of the input become zeros",
-	.kind = PRUNE_ZEROS,
-	.reads = true,
-	.does = &wanda_does };
+const struct prune_method prune_magnitude = {
+	.name = "magnitude", .kind = PRUNE_ZEROS, .plan = plan, .zeros = by_magnitude
+};
+const struct prune_method prune_wanda = {
+	.name = "wanda", .kind = PRUNE_ZEROS, .reads = true, .plan = plan, .zeros = by_wanda
+};

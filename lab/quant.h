@@ -1,10 +1,7 @@
 /* Quantising a model file: its matrices rounded to another format of GGUF files, or to a grid.
  *
- * The result is written under OUT.partial and renamed when it is whole, so nothing half-written
- * ever has the final name. A run that was killed, or that found a full disk, leaves OUT.partial,
- * and the same call goes on from the layers that it holds. The bytes are a function of the source
- * and the options: no machine, no number of threads changes them. Thread: any one; rows are split
- * over the threads of the kernels. */
+ * Written as change.h says. The bytes are a function of the source and the options: no machine, no
+ * number of threads changes them. Thread: any one; rows are split over threads of its own. */
 #ifndef CUTAWAY_LAB_QUANT_H
 #define CUTAWAY_LAB_QUANT_H
 
@@ -32,14 +29,39 @@ enum quant_method {
 		QUANT_N_METHODS
 };
 const char *quant_method_name(enum quant_method m);
-bool quant_method_reads(enum quant_method m); /* a calibration text */
+enum quant_method quant_method_named(const char *name); /* QUANT_N_METHODS: none, in any case */
+bool quant_method_reads(enum quant_method m);           /* a calibration text */
 /* Leaves columns as they are, in 16 bits; the file does not say which. */
 bool quant_method_sets_apart(enum quant_method m);
 
+/* Called between pieces of work (`what` it is: "rounding"); false stops with ERR_INTERRUPTED, and
+ * OUT.partial stays. */
+typedef bool quant_progress(void *arg, const char *what, int64_t done, int64_t all);
 /* Told of each layer that was written: an event `changed`, whose `step` is the listener's. */
 typedef void quant_told(void *arg, struct event *ev);
 
+/* What quantising and pruning (prune.h) share. */
+struct change_options {
+	/* of a method that reads one: text [size], or NULL: the model writes its own, by seed */
+	const char *text;
+	size_t size;
+	uint64_t seed;
+	int32_t threads;          /* 0: one for each processor */
+	quant_progress *progress; /* or NULL */
+	void *arg;
+	quant_told *told; /* or NULL: costs a pass or two of the text through each layer more */
+	void *told_arg;
+};
+struct change_result {
+	int64_t source_bytes, bytes; /* of the files */
+	char source[32];             /* the type of most of its layers' weights, or its summary */
+	bool from_quantised;         /* the source had been rounded before */
+	int32_t n_resumed;           /* matrices found in OUT.partial */
+	int32_t n_calibration;       /* tokens of the calibration text; 0: none */
+};
+
 struct quant_options {
+	struct change_options common;
 	enum quant_method method;
 	struct quant_form to; /* a grid is for the layers alone: embedding and output stay */
 	/* for rows that the blocks of `to` do not divide; K_N_TYPES: such a tensor is an error */
@@ -50,35 +72,19 @@ struct quant_options {
 	double apart;   /* the share of columns that `salient` leaves as they are */
 	double damping; /* GPTQ's, of the mean of the Hessian's diagonal */
 	bool act_order; /* GPTQ's: columns of the largest inputs first */
-	/* of a method that needs one: text [size], or NULL: the model writes its own, by seed */
-	const char *text;
-	size_t size;
-	uint64_t seed;
-	int32_t threads;  /* of the engine that reads it */
-	quant_told *told; /* or NULL: costs a pass or two of the text through each layer more */
-	void *told_arg;
 };
 
 struct quant_result {
-	int64_t n_weights;           /* that were rounded */
-	double bits;                 /* of each, with its share of the scales */
-	double error;                /* root of the sum of squared changes, over that of the weights */
-	int64_t source_bytes, bytes; /* of the files */
-	int32_t n_tensors, n_kept;   /* rounded; matrices that stayed as they were */
-	int32_t n_resumed, n_otherwise; /* of those: found in OUT.partial; rounded to `otherwise` */
-	bool from_quantised;            /* the source had been rounded before */
-	char source[32];                /* the type of most of its layers' weights, or its summary */
-	int32_t n_calibration;          /* tokens of the calibration text; 0: none */
-	int64_t n_outliers;             /* weights in columns that stayed in f16 */
+	struct change_result common;
+	int64_t n_weights;         /* that were rounded */
+	double bits;               /* of each, with its share of the scales */
+	double error;              /* root of the sum of squared changes, over that of the weights */
+	int32_t n_tensors, n_kept; /* rounded; matrices that stayed as they were */
+	int32_t n_otherwise;       /* of those rounded: to `otherwise` */
+	int64_t n_outliers;        /* weights in columns that stayed in f16 */
 };
 
-/* Called between pieces of work (`what` it is: "rounding"); false stops with ERR_INTERRUPTED, and
- * OUT.partial stays. */
-typedef bool quant_progress(void *arg, const char *what, int64_t done, int64_t all);
-
-/* kernels: any; for its threads. */
 int quantize_file(const char *in, const char *out, const struct quant_options *o,
-	struct k_ctx *kernels, quant_progress *progress, void *arg, struct quant_result *r,
-	struct err *e);
+	struct quant_result *r, struct err *e);
 
 #endif

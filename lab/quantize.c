@@ -2,22 +2,172 @@
  * strips of rows are split over the threads. */
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
-#include "lab/layer_job.h"
-#include "lab/plan.h"
-#include "lab/told.h"
+#include "engine/model/model.h"
+#include "lab/layer_part.h"
 #include "kernels/format/encode.h"
 
+#define OWN_KEYS "cutaway.quantize."
 enum { STRIP_WEIGHTS = 64 << 10, PIECE_STRIPS = 64 };
 
 struct rounding {
-	struct change *c;
+	struct change c;
 	const struct quant_options *o;
 	struct quant_result *r;
-	size_t at_bits; /* see quant_plan_make() */
+	size_t at_bits; /* where the head has the bits of a weight */
 	struct layer_sums sums;
 };
+
+static const struct {
+	const char *name;
+	bool reads;
+} methods[QUANT_N_METHODS] = {
+#define X(method, name, reads, ...) { name, reads },
+	QUANT_METHODS(X)
+#undef X
+};
+
+const char *quant_method_name(enum quant_method m)
+{
+	return methods[m].name;
+}
+
+enum quant_method quant_method_named(const char *name)
+{
+	enum quant_method m = QUANT_RTN;
+
+	while (m < QUANT_N_METHODS && strcasecmp(name, methods[m].name))
+		m++;
+	return m;
+}
+
+bool quant_method_reads(enum quant_method m)
+{
+	return methods[m].reads;
+}
+
+bool quant_method_sets_apart(enum quant_method m)
+{
+	return m == QUANT_LLM_INT8 || m == QUANT_SALIENT;
+}
+
+/* ---- the plan ---- */
+
+/* Whether one of the words, with commas between them, is in the name. */
+static bool is_kept(const char *name, const char *words)
+{
+	while (words && *words) {
+		const size_t n = strcspn(words, ",");
+
+		if (n && memmem(name, strlen(name), words, n))
+			return true;
+		words += n + (words[n] == ',');
+	}
+	return false;
+}
+
+/* Columns that `form` takes together divide the rows, or `otherwise` does. */
+static int choose_form(
+	struct change_tensor *t, const struct quant_options *o, struct quant_result *r, struct err *e)
+{
+	const struct gguf_tensor *from = t->from;
+
+	t->form = o->to;
+	if (from->dim[0] % k_types[t->form.type].block && o->otherwise < K_N_TYPES) {
+		t->form = (struct quant_form){ .type = o->otherwise };
+		r->n_otherwise++;
+	}
+	t->to.type = t->form.type;
+	if (!(from->dim[0] % k_types[t->to.type].block))
+		return 0;
+	return err_set(e, ERR_USAGE,
+		"tensor %s has rows of %lld weights, and %s has blocks of %d: give such tensors another "
+		"format with --else, or leave them as they are with --keep",
+		from->name, (long long)from->dim[0], k_types[t->to.type].name, k_types[t->to.type].block);
+}
+
+static int plan_tensor(
+	struct change_tensor *t, const struct quant_options *o, struct quant_result *r, struct err *e)
+{
+	const int64_t n = gguf_tensor_weights(t->from);
+
+	if (!change_is_matrix(t->from))
+		return 0;
+	t->changed = !is_kept(t->from->name, o->keep) && (!o->to.bits || t->layer >= 0);
+	r->common.from_quantised |= k_types[t->from->type].block > 1;
+	if (!t->changed) {
+		r->n_kept++;
+		return 0;
+	}
+	if (choose_form(t, o, r, e))
+		return -1;
+	r->n_tensors++;
+	r->n_weights += n;
+	r->bits += (double)n * form_bits(&t->form, n / t->from->dim[0], t->from->dim[0]);
+	return 0;
+}
+
+/* "3-bit/128 gptq from Q4_1"; what goes without saying is left out. */
+static void summarise(const struct quant_options *o, const struct quant_result *r, char buf[96])
+{
+	char name[32];
+	const bool plain = o->method == QUANT_RTN && !o->to.bits;
+
+	snprintf(buf, 96, "%s%s%s%s%s", form_name(&o->to, name), plain ? "" : " ",
+		plain ? "" : quant_method_name(o->method), r->common.from_quantised ? " from " : "",
+		r->common.from_quantised ? r->common.source : "");
+}
+
+static void put_own(struct rounding *q)
+{
+	struct gguf_head *h = &q->c.plan.head;
+	const struct quant_options *o = q->o;
+	const struct quant_result *r = q->r;
+	char summary[96], name[32];
+
+	summarise(o, r, summary);
+	gguf_head_u32(h, CHANGE_FILE_TYPE_KEY, change_file_type(o->to.type));
+	gguf_head_text(h, OWN_KEYS "method", quant_method_name(o->method));
+	gguf_head_text(h, OWN_KEYS "to", form_name(&o->to, name));
+	gguf_head_f32(h, OWN_KEYS "bits", (float)r->bits);
+	q->at_bits = h->size - sizeof(float);
+	if (*q->c.text_summary)
+		gguf_head_text(h, OWN_KEYS "calibration", q->c.text_summary);
+	if (o->method == QUANT_GPTQ) {
+		gguf_head_f32(h, OWN_KEYS "damping", (float)o->damping);
+		gguf_head_bool(h, OWN_KEYS "act_order", o->act_order);
+	}
+	if (o->method == QUANT_SMOOTHQUANT)
+		gguf_head_f32(h, OWN_KEYS "alpha", (float)o->alpha);
+	gguf_head_text(h, OWN_KEYS "source_sha256", q->c.sha256);
+	gguf_head_text(h, OWN_KEYS "source_type", r->common.source);
+	gguf_head_bool(h, OWN_KEYS "from_quantised", r->common.from_quantised);
+	gguf_head_text(h, QUANT_SUMMARY_KEY, summary);
+}
+
+static int plan(void *self, struct err *e)
+{
+	static const char *const replaced[] = { CHANGE_FILE_TYPE_KEY, NULL };
+	struct rounding *q = self;
+	struct change_plan *p = &q->c.plan;
+	struct quant_result *r = q->r;
+
+	for (int32_t i = 0; i < p->n; i++)
+		if (plan_tensor(&p->tensor[i], q->o, r, e))
+			return -1;
+	if (!r->n_tensors)
+		return err_set(e, ERR_USAGE, "%s has no matrix to round%s", gguf_path(q->c.g),
+			r->n_kept ? ": --keep leaves all as they are" : "");
+	r->bits /= (double)r->n_weights;
+	if (change_head(&q->c, OWN_KEYS, replaced, e))
+		return -1;
+	put_own(q);
+	return 0;
+}
 
 /* ---- a piece: PIECE_STRIPS strips of a tensor ---- */
 
@@ -94,16 +244,16 @@ static int round_piece(
 	const int64_t strips = (p->n + p->strip - 1) / p->strip;
 	const size_t bytes = row_bytes(t->from, t->to.type, p->n);
 
-	if (change_room(q->c, bytes, e))
+	if (change_room(&q->c, bytes, e))
 		return -1;
-	k_deal(q->c->kernels, strips, round_task, p);
+	k_deal(q->c.kernels, strips, round_task, p);
 	if (p->failed)
 		return err_set(e, p->err.code, "%s", p->err.text);
 	for (int64_t i = 0; i < strips; i++) {
 		q->sums.error += p->sums[i].error;
 		q->sums.size += p->sums[i].weights;
 	}
-	return change_put(q->c, t, row_bytes(t->from, t->to.type, p->first), q->c->piece, bytes, e);
+	return change_put(&q->c, t, row_bytes(t->from, t->to.type, p->first), q->c.piece, bytes, e);
 }
 
 static int round_pieces(struct rounding *q, const struct change_tensor *t, int64_t strip,
@@ -113,17 +263,17 @@ static int round_pieces(struct rounding *q, const struct change_tensor *t, int64
 
 	for (int64_t at = 0; at < rows; at += strip * PIECE_STRIPS) {
 		const int64_t left = rows - at;
-		struct piece p = { .c = q->c,
+		struct piece p = { .c = &q->c,
 			.t = t,
 			.scales = *scales,
 			.first = at,
 			.n = left < strip * PIECE_STRIPS ? left : strip * PIECE_STRIPS,
 			.strip = strip };
 
-		if (round_piece(q, t, &p, e) || change_step(q->c, p.n * t->from->dim[0], e))
+		if (round_piece(q, t, &p, e) || change_step(&q->c, p.n * t->from->dim[0], e))
 			return -1;
 	}
-	return change_pad(q->c, t, e);
+	return change_pad(&q->c, t, e);
 }
 
 /* The scales of a grid that need the whole matrix. */
@@ -155,7 +305,7 @@ static int round_tensor(struct rounding *q, const struct change_tensor *t, struc
 	if (t->from->dim[0] * 12 > (int64_t)K_SCRATCH_BYTES)
 		return err_set(e, ERR_INPUT, "tensor %s has rows of %lld weights; %zu are the most",
 			t->from->name, (long long)t->from->dim[0], K_SCRATCH_BYTES / 12);
-	if (whole_scales(q->c, t, &scales, e))
+	if (whole_scales(&q->c, t, &scales, e))
 		return -1;
 	rc = round_pieces(q, t, strip, &scales, e);
 	free(scales.unit);
@@ -164,35 +314,19 @@ static int round_tensor(struct rounding *q, const struct change_tensor *t, struc
 
 /* ---- the file ---- */
 
-static int plan(void *self, struct change *c, const char *sha256, struct err *e)
-{
-	struct rounding *q = self;
-	const struct quant_options *o = q->o;
-	const struct calibration_options from = {
-		.text = o->text, .size = o->size, .seed = o->seed, .threads = o->threads
-	};
-	char text[96] = "";
-
-	q->r->source_bytes = (int64_t)gguf_file_bytes(c->g);
-	if (form_check(&o->to, e) ||
-		(quant_method_reads(o->method) && change_read_text(c, from, text, e)))
-		return -1;
-	q->r->n_calibration = c->text.n * c->text.length;
-	return quant_plan_make(&c->plan, c->g, o, sha256, text, q->r, &q->at_bits, e);
-}
-
 /* With a calibration text. */
 static int round_layer(
 	struct rounding *q, const struct change_tensor *t, int32_t n, struct told *told, struct err *e)
 {
-	struct layer_part *p = layer_parts_read(q->c, t, n, false, e);
-	int rc = p && !told_begin(told, t->layer, p, n, e) && !told_nearest(told, p, n, e)
-				 ? layer_job_run(&q->c->text, q->o, t->layer, p, n, &q->sums, told->alpha, e)
-				 : -1;
+	struct layer_parts p;
+	const int rc = layer_parts_read(&p, &q->c, t, n, false, e) ||
+						   told_begin(told, t->layer, &p, e) || told_nearest(told, &p, e) ||
+						   layer_job_run(q->o, &p, &q->sums, told->alpha, e) ||
+						   layer_parts_write(&p, e)
+					   ? -1
+					   : 0;
 
-	for (int32_t i = 0; i < n && !rc; i++)
-		rc = layer_part_write(q->c, &p[i], e);
-	layer_parts_free(p, n);
+	layer_parts_free(&p);
 	return rc;
 }
 
@@ -200,24 +334,23 @@ static int round_layer(
 static int round_tensors(
 	struct rounding *q, const struct change_tensor *t, int32_t n, struct told *told, struct err *e)
 {
-	if (told_begin(told, t->layer, NULL, 0, e))
+	if (told_begin(told, t->layer, NULL, e))
 		return -1;
 	for (int32_t i = 0; i < n; i++) {
-		if (t[i].changed ? round_tensor(q, &t[i], e) : change_copy(q->c, &t[i], e))
+		if (t[i].changed ? round_tensor(q, &t[i], e) : change_copy(&q->c, &t[i], e))
 			return -1;
 		told->row.weights += t[i].changed ? gguf_tensor_weights(t[i].from) : 0;
 	}
 	return 0;
 }
 
-static int write_layer(
-	void *self, struct change *c, const struct change_tensor *t, int32_t n, struct err *e)
+static int write_layer(void *self, const struct change_tensor *t, int32_t n, struct err *e)
 {
 	struct rounding *q = self;
 	const struct layer_sums before = q->sums;
-	struct told told = { .change = c };
-	int rc = change_reads(c, t->layer) ? round_layer(q, t, n, &told, e)
-									   : round_tensors(q, t, n, &told, e);
+	struct told told = { .change = &q->c };
+	int rc = change_reads(&q->c, t->layer) ? round_layer(q, t, n, &told, e)
+										   : round_tensors(q, t, n, &told, e);
 
 	told.row.apart = q->sums.columns - before.columns;
 	if (!rc && t->layer >= 0)
@@ -227,50 +360,48 @@ static int write_layer(
 	return rc;
 }
 
-static int take_layer(
-	void *self, struct change *c, const struct change_tensor *t, int32_t n, struct err *e)
+static int take_layer(void *self, const struct change_tensor *t, int32_t n, struct err *e)
 {
 	struct rounding *q = self;
 
 	for (int32_t i = 0; i < n; i++)
-		q->r->n_resumed += t[i].changed;
-	return change_reads(c, t->layer) ? layer_skip(c, t, n, e) : 0;
+		q->r->common.n_resumed += t[i].changed;
+	return change_reads(&q->c, t->layer) ? layer_skip(&q->c, t, n, e) : 0;
 }
 
 /* What stayed in f16 is known at the end. */
-static int correct_bits(void *self, struct change *c, struct err *e)
+static int correct_bits(void *self, struct err *e)
 {
 	struct rounding *q = self;
+	struct gguf_head *h = &q->c.plan.head;
+	float bits;
 
 	q->r->n_outliers = q->sums.kept;
 	if (!quant_method_sets_apart(q->o->method))
 		return 0;
 	q->r->bits += (16 - q->o->to.bits) * (double)q->sums.kept / (double)q->r->n_weights;
-	quant_plan_set_bits(&c->plan, q->at_bits, q->r->bits);
-	return partial_write(&c->file, 0, c->plan.head.data, c->plan.head.size, e);
+	bits = (float)q->r->bits;
+	memcpy(h->data + q->at_bits, &bits, sizeof bits);
+	return partial_write(&q->c.file, 0, h->data, h->size, e);
 }
 
 int quantize_file(const char *in, const char *out, const struct quant_options *o,
-	struct k_ctx *kernels, quant_progress *progress, void *arg, struct quant_result *r,
-	struct err *e)
+	struct quant_result *r, struct err *e)
 {
 	static const struct change_ops ops = { "rounding", plan, write_layer, take_layer,
 		correct_bits };
-	struct rounding q = { .o = o, .r = r };
-	struct change c = { .ops = &ops,
-		.self = &q,
-		.in = in,
-		.kernels = kernels,
-		.afresh = quant_method_sets_apart(o->method),
-		.progress = progress,
-		.arg = arg,
-		.told = o->told,
-		.told_arg = o->told_arg };
+	struct rounding q = { .o = o,
+		.r = r,
+		.c = { .ops = &ops,
+			.o = &o->common,
+			.r = &r->common,
+			.reads = quant_method_reads(o->method),
+			.afresh = quant_method_sets_apart(o->method) } };
 	int rc;
 
-	q.c = &c;
 	*r = (struct quant_result){ 0 };
-	rc = change_file(&c, out, e);
+	q.c.self = &q;
+	rc = form_check(&o->to, e) || change_file(&q.c, in, out, e) ? -1 : 0;
 	r->error = q.sums.size > 0 ? sqrt(q.sums.error / q.sums.size) : 0;
 	return rc;
 }

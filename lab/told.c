@@ -1,5 +1,5 @@
-/* See told.h. */
-#include "lab/told.h"
+/* See layer_part.h. */
+#include "lab/layer_part.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -30,12 +30,6 @@ static double error_of(const struct told *t)
 	return size > 0 ? error / size : (double)NAN;
 }
 
-/* Runs the text through the layer; it stays before it. */
-static int pass(struct told *t, const struct layer_part *p, int32_t n, struct err *e)
-{
-	return layer_pass(&t->change->text, (int32_t)t->row.layer, p, n, NULL, 0, e);
-}
-
 static void rewind_text(struct told *t)
 {
 	struct calibration *c = &t->change->text;
@@ -43,13 +37,13 @@ static void rewind_text(struct told *t)
 	memcpy(c->x, t->before, n_values(c) * sizeof *c->x);
 }
 
-int told_begin(struct told *t, int32_t layer, const struct layer_part *p, int32_t n, struct err *e)
+int told_begin(struct told *t, int32_t layer, const struct layer_parts *p, struct err *e)
 {
 	struct event ev;
 	const struct calibration *c = &t->change->text;
 	size_t size;
 
-	if (!t->change->told)
+	if (!t->change->o->told)
 		return 0;
 	ev_init(&ev, EV_changed);
 	t->row = ev.u.changed;
@@ -59,8 +53,8 @@ int told_begin(struct told *t, int32_t layer, const struct layer_part *p, int32_
 	t->began_ns = now_ns();
 	for (int i = 0; i < CALIBRATION_INPUTS; i++)
 		t->alpha[i] = NAN;
-	for (int32_t i = 0; i < n; i++)
-		t->row.weights += p[i].rows > 1 ? p[i].rows * p[i].cols : 0;
+	for (int32_t i = 0; p && i < p->n; i++)
+		t->row.weights += p->part[i].rows > 1 ? p->part[i].rows * p->part[i].cols : 0;
 	if (!change_reads(t->change, layer))
 		return 0;
 	size = n_values(c) * sizeof *c->x;
@@ -69,7 +63,7 @@ int told_begin(struct told *t, int32_t layer, const struct layer_part *p, int32_
 	if (!t->before || !t->exact)
 		return err_set(e, ERR_MEMORY, "no memory for what a layer computes");
 	memcpy(t->before, c->x, size);
-	if (pass(t, p, n, e))
+	if (layer_pass(p, NULL, 0, e))
 		return -1;
 	memcpy(t->exact, c->x, size);
 	rewind_text(t);
@@ -95,30 +89,31 @@ static int round_copy(struct layer_part *p, struct err *e)
 	return rc || layer_part_take(p, e) ? -1 : 0;
 }
 
-int told_nearest(struct told *t, const struct layer_part *p, int32_t n, struct err *e)
+int told_nearest(struct told *t, const struct layer_parts *p, struct err *e)
 {
-	struct layer_part *copy = t->exact ? calloc((size_t)n, sizeof *copy) : NULL;
+	struct layer_parts copy = *p;
 	int rc = 0;
 
 	if (!t->exact)
 		return 0;
-	if (!copy)
+	copy.part = calloc((size_t)p->n, sizeof *copy.part);
+	if (!copy.part)
 		return err_set(e, ERR_MEMORY, "no memory for a layer");
-	for (int32_t i = 0; i < n; i++) {
-		copy[i] = p[i];
-		copy[i].out = NULL;
-		if (p[i].t->changed && !rc)
-			rc = round_copy(&copy[i], e);
+	for (int32_t i = 0; i < p->n; i++) {
+		copy.part[i] = p->part[i];
+		copy.part[i].out = NULL;
+		if (p->part[i].t->changed && !rc)
+			rc = round_copy(&copy.part[i], e);
 	}
-	if (!rc && !(rc = pass(t, copy, n, e)))
+	if (!rc && !(rc = layer_pass(&copy, NULL, 0, e)))
 		t->row.nearest = error_of(t);
 	rewind_text(t);
-	for (int32_t i = 0; i < n; i++)
-		if (copy[i].w != p[i].w) {
-			free(copy[i].w);
-			free(copy[i].out);
+	for (int32_t i = 0; i < p->n; i++)
+		if (copy.part[i].w != p->part[i].w) {
+			free(copy.part[i].w);
+			free(copy.part[i].out);
 		}
-	free(copy);
+	free(copy.part);
 	return rc;
 }
 
@@ -126,7 +121,7 @@ void told_end(struct told *t, const char *method, double error, double size)
 {
 	struct event ev;
 
-	if (!t->change->told)
+	if (!t->change->o->told)
 		return;
 	t->row.error = t->exact ? error_of(t) : (double)NAN;
 	t->row.weights_error = size > 0 ? error / size : (double)NAN;
@@ -135,7 +130,7 @@ void told_end(struct told *t, const char *method, double error, double size)
 	t->row.ns = now_ns() - t->began_ns;
 	ev_init(&ev, EV_changed);
 	ev.u.changed = t->row;
-	t->change->told(t->change->told_arg, &ev);
+	t->change->o->told(t->change->o->told_arg, &ev);
 }
 
 void told_free(struct told *t)

@@ -52,12 +52,11 @@ struct load_point {
 	char why[200]; /* what the first request that failed was told; "": none failed */
 };
 
-/* Fills a point, which the caller closes also where it fails. */
+/* Fills a point, whose tally the caller closes also where it fails. */
 int load_inside(const struct load_options *o, const struct load_engine *by, struct load_point *p,
 	struct err *e);
 int load_http(const struct load_options *o, const struct load_server *by, struct load_point *p,
 	struct err *e);
-void load_close(struct load_point *p);
 
 /* The prompt of an arrival in the model's template; appended to *ids, malloc'd, also where it
  * fails. Thread: any. */

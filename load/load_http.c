@@ -44,11 +44,6 @@ static double clock_s(const struct http *h)
 	return (double)(now_ns() - h->start_ns) * 1e-9;
 }
 
-static const char *text_at(const cJSON *o, const char *name)
-{
-	return foreign_text(o, name);
-}
-
 static int32_t count_at(const cJSON *o, const char *name)
 {
 	const cJSON *v = foreign_member(o, name);
@@ -63,8 +58,8 @@ static int32_t count_at(const cJSON *o, const char *name)
 static bool has_text(const cJSON *choice)
 {
 	const cJSON *delta = foreign_member(choice, "delta");
-	const char *text[] = { text_at(choice, "text"), text_at(delta, "content"),
-		text_at(delta, "reasoning_content"), text_at(delta, "reasoning") };
+	const char *text[] = { foreign_text(choice, "text"), foreign_text(delta, "content"),
+		foreign_text(delta, "reasoning_content"), foreign_text(delta, "reasoning") };
 
 	for (size_t i = 0; i < sizeof text / sizeof *text; i++)
 		if (text[i] && *text[i])
@@ -98,8 +93,8 @@ static bool on_data(void *who, char *data, size_t size)
 	}
 	choice = foreign_member(o, "choices");
 	choice = choice ? choice->child : NULL;
-	if (text_at(choice, "finish_reason"))
-		c->ended = !strcmp(text_at(choice, "finish_reason"), "stop");
+	if (foreign_text(choice, "finish_reason"))
+		c->ended = !strcmp(foreign_text(choice, "finish_reason"), "stop");
 	if (has_text(choice))
 		tally_tokens(&c->h->p->tally, &c->r, 1, clock_s(c->h));
 	if (cJSON_IsObject(usage))
@@ -299,7 +294,7 @@ static int find_model(struct http *h, struct err *e)
 	if (!client_fetch(h->client, NULL, "/v1/models", NULL, ANSWER_BYTES, &answer, &why))
 		o = foreign_json_parse(answer.text, answer.size);
 	data = foreign_member(o, "data");
-	id = text_at(data ? data->child : NULL, "id");
+	id = foreign_text(data ? data->child : NULL, "id");
 	if (id)
 		snprintf(h->model, sizeof h->model, "%s", id);
 	else if (answer.status == 401 || answer.status == 403)

@@ -1,7 +1,6 @@
 /* What came of a load, in words and numbers: see load.h. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "load/load.h"
 
@@ -13,11 +12,6 @@ const struct cost load_cost = { .ns = { [COST_step] = 3.7e6,
 									[COST_position] = 980,
 									[COST_pair] = 430 },
 	.token_bytes = 23040 };
-
-void load_close(struct load_point *p)
-{
-	tally_close(&p->tally);
-}
 
 int load_knee(const struct load_point *p, int n)
 {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include "load/trace_file.h"
 
@@ -83,41 +84,26 @@ void trace_file_close(struct trace_file *t)
 	t->in = NULL;
 }
 
-/* Days from 1970-01-01 of the Gregorian calendar: Hinnant's days_from_civil. */
-static int64_t days_of(int64_t year, int month, int day)
-{
-	const int64_t y = year - (month <= 2), era = y / 400, of = y - era * 400;
-	const int64_t in_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-
-	return era * 146097 + of * 365 + of / 4 - of / 100 + in_year - 719468;
-}
-
 /* A date, or a number of seconds; NAN: neither. */
 static double seconds_of(const char *text)
 {
-	int year, month, day, hour, minute, used = 0, zone = 0, zone_minute = 0;
+	struct tm day = { 0 }, zone = { 0 };
+	const char *at = strptime(text, "%Y-%m-%d", &day);
+	char *end;
 	double s;
-	char *end, sign;
 
-	if (sscanf(text, "%4d-%2d-%2d%*1[ T]%2d:%2d:%n", &year, &month, &day, &hour, &minute, &used) !=
-			5 ||
-		!used) {
-		s = strtod(text, &end);
+	at = at && *at && strchr(" T", *at) ? strptime(at + 1, "%H:%M:", &day) : NULL;
+	s = strtod(at ? at : text, &end);
+	if (!at)
 		return end == text || *end || !isfinite(s) || fabs(s) > 1e12 ? (double)NAN : s;
+	if (strspn(at, "0123456789.") < 1)
+		return (double)NAN;
+	if (*end) {
+		at = strchr("+-Z", *end) ? strptime(end, "%z", &zone) : NULL;
+		if (!at || *at)
+			return (double)NAN;
 	}
-	if (strspn(text + used, "0123456789.") < 1)
-		return (double)NAN;
-	s = strtod(text + used, &end);
-	used = 0;
-	if (*end && strcmp(end, "Z") &&
-		(sscanf(end, "%c%2d:%2d%n", &sign, &zone, &zone_minute, &used) != 3 || end[used] ||
-			(sign != '+' && sign != '-')))
-		return (double)NAN;
-	if (used)
-		s += (*end == '-' ? 60 : -60) * (60 * zone + zone_minute);
-	if (year < 1 || month < 1 || month > 12 || day < 1 || day > 31 || hour > 24 || minute > 60)
-		return (double)NAN;
-	return (double)(86400 * days_of(year, month, day) + 3600 * hour + 60 * minute) + s;
+	return (double)timegm(&day) + (s - (double)zone.tm_gmtoff);
 }
 
 static bool tokens_of(const char *text, int32_t *out)

@@ -3,7 +3,6 @@
  * is at a position depends on the position and a key alone, so texts of one key begin alike. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "load/workload_impl.h"
 

@@ -162,30 +162,6 @@ static void end_job(struct fleet *f, struct job *j, bool failed)
 
 /* ---- a replica's step ---- */
 
-static int submit(struct fleet *f, struct node *n, struct job *j, struct err *e)
-{
-	char user[16];
-	const struct engine_request q = { .kind = EV_REQUEST_KIND_run,
-		.ids = j->ids,
-		.n_ids = j->a.n_prompt,
-		.max_tokens = j->a.n_output,
-		.user = user,
-		.priority = j->a.priority };
-	int rc;
-
-	snprintf(user, sizeof user, "%d", j->a.user);
-	if (f->o->as_logged)
-		tally_arrived(f->t, &j->t, j->a.number, f->now_s);
-	rc = replica_submit(&n->r, &q, j, e);
-	if (rc < 1) {
-		end_job(f, j, true);
-		return rc;
-	}
-	free(j->ids);
-	j->ids = NULL;
-	return 0;
-}
-
 static void on_plan(void *arg)
 {
 	struct node *n = arg;
@@ -261,10 +237,28 @@ static int submit_all(struct fleet *f, struct node *n, struct err *e)
 {
 	for (int32_t i = 0; i < n->n_inbox; i++) {
 		struct job *j = n->inbox[i];
+		char user[16];
+		const struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+			.ids = j->ids,
+			.n_ids = j->a.n_prompt,
+			.max_tokens = j->a.n_output,
+			.user = user,
+			.priority = j->a.priority };
+		int rc;
 
 		n->inbox[i] = NULL;
-		if (submit(f, n, j, e))
+		snprintf(user, sizeof user, "%d", j->a.user);
+		if (f->o->as_logged)
+			tally_arrived(f->t, &j->t, j->a.number, f->now_s);
+		rc = replica_submit(&n->r, &q, j, e);
+		if (rc < 1)
+			end_job(f, j, true);
+		if (rc < 0)
 			return -1;
+		if (rc) {
+			free(j->ids);
+			j->ids = NULL;
+		}
 	}
 	n->n_inbox = 0;
 	return 0;
@@ -346,8 +340,10 @@ static int run(struct fleet *f, struct err *e)
 static int open_node(struct fleet *f, struct node *node, struct err *e)
 {
 	const struct fleet_options *o = f->o;
+	const struct memory_specs specs = memory_paged_specs(1, 1, 1); /* one group of keys and values
+																	*/
 
-	if (replica_open(&node->r, o->engine, o->specs, e))
+	if (replica_open(&node->r, o->engine, &specs, e))
 		return -1;
 	node->f = f;
 	node->index = f->n;

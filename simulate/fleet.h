@@ -11,7 +11,6 @@
 #define CUTAWAY_SIMULATE_FLEET_H
 
 #include "engine/core/engine.h"
-#include "engine/memory/memory.h"
 #include "load/tally.h"
 #include "load/workload.h"
 #include "sessions/whatif/cost_ranks.h"
@@ -29,7 +28,6 @@ struct fleet_source {
 struct fleet_options {
 	const struct engine_options *engine; /* of each replica: the group Scheduler, ctx, prefill ranks
 										  */
-	const struct memory_specs *specs;
 	const struct cost *cost;
 	struct cost_ranks ranks; /* of each replica; cost_ranks_check() passed */
 	int32_t replicas;

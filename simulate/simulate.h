@@ -8,10 +8,10 @@
 #include "simulate/fleet.h"
 
 struct simulation {
-	struct fleet_options fleet;   /* specs NULL: one group of keys and values. engine: see below */
+	struct fleet_options fleet;   /* engine: see below */
 	struct engine_options engine; /* of a replica; ctx 0: 8192 */
 	struct load_options load;     /* the load and its tally; not read by simulate_against() */
-	struct load_point point;      /* the result; the caller closes it (load_close) */
+	struct load_point point;      /* the result; the caller closes its tally */
 	struct fleet_counts counts;
 	double wall_s; /* that it took */
 };
@@ -37,8 +37,7 @@ struct measured {
 int measured_read(struct measured *m, const char *path, struct err *e);
 void measured_close(struct measured *m);
 /* Replays its arrivals, prompts and lengths. Takes of s the cost, the router and the replicas; its
- * settings are the recording's, unless `given` says that the caller has set one. */
-int simulate_against(struct simulation *s, const struct measured *m,
-	bool (*given)(const void *arg, const char *name), const void *arg, struct err *e);
+ * settings are the caller's to take from m->engine. */
+int simulate_against(struct simulation *s, const struct measured *m, struct err *e);
 
 #endif

@@ -36,13 +36,12 @@ static int count_verb(const struct cli *c, struct err *e)
 	return 0;
 }
 
+static const char verb_help_count[] = "how long a file is\n\n"
+									  "Counts the bytes of FILE, or its lines.\n\n"
+									  "cutaway count --lines text.txt\n";
+
 const struct verb verb_count = {
-	VERB(count, "FILE", "how long a file is"),
-	.doc = "Counts the bytes of FILE, or its lines.",
-	.example = "cutaway count --lines text.txt",
+	VERB(count, "FILE"),
 	.takes = "json", /* options of others, by group or by name */
-	.min_operands = 1,
-	.max_operands = 1,
-	.completes = "FILE",
-	VERB_OWN(count),
+	OPERANDS(1, 1, "FILE"),
 };

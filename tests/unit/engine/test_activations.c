@@ -202,9 +202,8 @@ static void forms_are_read_as_they_are_printed(void **state)
 
 static uint64_t of_file_in(const char *source, const char *form)
 {
-	struct quant_options o = { .otherwise = K_N_TYPES, .threads = 2 };
+	struct quant_options o = { .otherwise = K_N_TYPES, .common = { .threads = 2 } };
 	struct quant_result r;
-	struct k_ctx *kernels = NULL;
 	struct err err = { 0 };
 	char path[96];
 	struct seen s;
@@ -212,10 +211,8 @@ static uint64_t of_file_in(const char *source, const char *form)
 	uint64_t hash;
 
 	snprintf(path, sizeof path, "%s.rounded", source);
-	if (form_parse(form, &o.to, &err) || k_open(&kernels, "cpu", NULL, 2, &err) ||
-		quantize_file(source, path, &o, kernels, NULL, NULL, &r, &err))
+	if (form_parse(form, &o.to, &err) || quantize_file(source, path, &o, &r, &err))
 		fail_msg("%s: %s", form, err.text);
-	k_close(kernels);
 	e = opened(path, &s);
 	hash = run(e, &s);
 	engine_close(e);

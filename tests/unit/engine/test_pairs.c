@@ -73,12 +73,14 @@ static struct seen run(struct engine_options o, const char *model)
 
 static void make(enum k_type type, int32_t experts)
 {
-	const struct prune_options o = {
-		.method = &prune_magnitude, .keep = 2, .of = 4, .unit = 1, .to = K_N_TYPES, .threads = 2
-	};
+	const struct prune_options o = { .method = &prune_magnitude,
+		.keep = 2,
+		.of = 4,
+		.unit = 1,
+		.to = K_N_TYPES,
+		.common = { .threads = 2 } };
 	struct tiny_options t = TINY_DEFAULTS;
 	struct prune_result r;
-	struct k_ctx *kernels;
 	struct err e = { 0 };
 	char *source;
 
@@ -88,10 +90,8 @@ static void make(enum k_type type, int32_t experts)
 	source = tiny_temp(&t, &e);
 	assert_non_null(source);
 	snprintf(pruned, sizeof pruned, "%s.pruned", source);
-	if (k_open(&kernels, "cpu", NULL, 2, &e) ||
-		prune_file(source, pruned, &o, kernels, NULL, NULL, &r, &e))
+	if (prune_file(source, pruned, &o, &r, &e))
 		fail_msg("%s", e.text);
-	k_close(kernels);
 	unlink(source);
 	free(source);
 }

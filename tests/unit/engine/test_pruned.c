@@ -96,7 +96,7 @@ static void check_zeros(const struct prune_method *m, struct prune_options o, co
 	memcpy(w, data.w, sizeof w);
 	for (int i = 0; i < SAMPLES * COLS; i++)
 		squares[i % COLS] += (double)data.x[i] * (double)data.x[i];
-	assert_int_equal(m->does->zeros(&prune, &p, in, &e), 0);
+	assert_int_equal(m->zeros(&prune, &p, in, &e), 0);
 	assert_memory_equal(w, expected, sizeof w);
 }
 
@@ -162,7 +162,7 @@ static void test_least(void **state)
 static int prune(const struct prune_options *o, struct prune_result *r, struct err *e)
 {
 	drop(NULL);
-	return prune_file(source, result, o, kernels, NULL, NULL, r, e);
+	return prune_file(source, result, o, r, e);
 }
 
 static struct prune_options options(const struct prune_method *m)
@@ -172,9 +172,8 @@ static struct prune_options options(const struct prune_method *m)
 		.remove = 1,
 		.unit = 1,
 		.to = K_N_TYPES,
-		.text = m->reads ? long_text : NULL,
-		.size = strlen(long_text),
-		.threads = 2 };
+		.common = {
+			.text = m->reads ? long_text : NULL, .size = strlen(long_text), .threads = 2 } };
 }
 
 static struct gguf *open_good(const char *path)
@@ -309,7 +308,7 @@ static void must_not_matter(const struct prune_options *o, const char *words)
 	double kl;
 
 	must(o, &r);
-	assert_true(r.bytes < r.source_bytes);
+	assert_true(r.common.bytes < r.common.source_bytes);
 	kl = divergence(name);
 	if (!(kl < 1e-6))
 		fail_msg("%s: a divergence of %g", o->method->name, kl);
@@ -384,7 +383,7 @@ static void test_channels_of_nothing(void **state)
 
 /* ---- the setting importance ---- */
 
-struct told {
+struct heard {
 	double influence[LAYERS];
 	float head[LAYERS][HEADS], least[LAYERS][16];
 	int n;
@@ -393,7 +392,7 @@ struct told {
 static void on_importance(void *arg, const struct event *ev)
 {
 	const struct ev_importance *i = &ev->u.importance;
-	struct told *t = arg;
+	struct heard *t = arg;
 
 	if (ev->kind != EV_importance)
 		return;
@@ -410,7 +409,7 @@ static void on_importance(void *arg, const struct event *ev)
 static void test_measured(void **state)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
-	struct told t = { .n = 0 };
+	struct heard t = { .n = 0 };
 	struct engine *engine;
 	struct err e = { 0 };
 
@@ -505,13 +504,16 @@ static void test_stopped(void **state)
 		must(&o, &r);
 		whole = read_whole(&n);
 		drop(NULL);
-		assert_int_equal(prune_file(source, result, &o, kernels, stop_at, &at, &again, &e), -1);
+		o.common.progress = stop_at;
+		o.common.arg = &at;
+		assert_int_equal(prune_file(source, result, &o, &again, &e), -1);
 		assert_int_equal(e.code, ERR_INTERRUPTED);
 		assert_int_equal(access(result, F_OK), -1);
 		e.code = 0;
-		if (prune_file(source, result, &o, kernels, NULL, NULL, &again, &e))
+		o.common.progress = NULL;
+		if (prune_file(source, result, &o, &again, &e))
 			fail_msg("%s", e.text);
-		assert_true((again.n_resumed > 0) == (i < 3));
+		assert_true((again.common.n_resumed > 0) == (i < 3));
 		assert_int_equal(again.n_gone, r.n_gone);
 		resumed = read_whole(&m);
 		assert_int_equal(n, m);
@@ -554,7 +556,7 @@ static void test_refused(void **state)
 	o.to = K_Q6_K;
 	refused(o, "blocks of 256");
 	o.to = K_N_TYPES;
-	o.size = 200;
+	o.common.size = 200;
 	refused(o, "give a longer one");
 	o = options(&prune_layers);
 	o.remove = LAYERS;

@@ -21,7 +21,6 @@
 #include "tests/support/tiny.h"
 
 static char *source, result[256], part[300];
-static struct k_ctx *kernels;
 
 static int setup(void **state)
 {
@@ -33,7 +32,7 @@ static int setup(void **state)
 	source = tiny_temp(&o, &e);
 	snprintf(result, sizeof result, "%s.result", source);
 	snprintf(part, sizeof part, "%s.partial", result);
-	return !source || k_open(&kernels, "cpu", NULL, 2, &e);
+	return !source;
 }
 
 static int teardown(void **state)
@@ -41,7 +40,6 @@ static int teardown(void **state)
 	(void)state;
 	unlink(source);
 	free(source);
-	k_close(kernels);
 	return 0;
 }
 
@@ -55,7 +53,7 @@ static int drop(void **state)
 
 static int quantize(const struct quant_options *o, struct quant_result *r, struct err *e)
 {
-	return quantize_file(source, result, o, kernels, NULL, NULL, r, e);
+	return quantize_file(source, result, o, r, e);
 }
 
 static struct gguf *open_good(const char *path)
@@ -119,8 +117,8 @@ static void test_formats(void **state)
 			fail_msg("%s: %s", k_types[t].name, e.text);
 		a = open_good(source);
 		b = open_good(result);
-		assert_false(r.from_quantised);
-		assert_int_equal(r.bytes, gguf_file_bytes(b));
+		assert_false(r.common.from_quantised);
+		assert_int_equal(r.common.bytes, gguf_file_bytes(b));
 		assert_true(fabs(r.bits - 8.0 * k_types[t].block_bytes / k_types[t].block) < 1e-9);
 		assert_int_equal(gguf_n_tensors(a), gguf_n_tensors(b));
 		for (int32_t i = 0; i < gguf_n_tensors(a); i++) {
@@ -148,9 +146,9 @@ static void test_lineage(void **state)
 	drop(state);
 	snprintf(again, sizeof again, "%s2", result);
 	assert_int_equal(quantize(&first, &r, &e), 0);
-	assert_int_equal(quantize_file(result, again, &second, kernels, NULL, NULL, &r, &e), 0);
-	assert_true(r.from_quantised);
-	assert_string_equal(r.source, "Q5_1");
+	assert_int_equal(quantize_file(result, again, &second, &r, &e), 0);
+	assert_true(r.common.from_quantised);
+	assert_string_equal(r.common.source, "Q5_1");
 	o.model = again;
 	o.threads = 1;
 	assert_int_equal(engine_open(&engine, &o, &e), 0);
@@ -204,6 +202,16 @@ static bool stop_at(void *arg, const char *what, int64_t done, int64_t all)
 	return done < *(int64_t *)arg;
 }
 
+static int quantize_until(
+	const struct quant_options *o, int64_t at, struct quant_result *r, struct err *e)
+{
+	struct quant_options stopped = *o;
+
+	stopped.common.progress = stop_at;
+	stopped.common.arg = &at;
+	return quantize_file(source, result, &stopped, r, e);
+}
+
 static void test_resume(void **state)
 {
 	const struct quant_options o = { .to = { .type = K_Q4_0 }, .otherwise = K_N_TYPES };
@@ -217,13 +225,13 @@ static void test_resume(void **state)
 	whole = read_whole(result, &n);
 	for (int64_t at = 1; at <= r.n_weights; at += r.n_weights / 7) {
 		drop(state);
-		assert_int_equal(quantize_file(source, result, &o, kernels, stop_at, &at, &r, &e), -1);
+		assert_int_equal(quantize_until(&o, at, &r, &e), -1);
 		assert_int_equal(e.code, ERR_INTERRUPTED);
 		assert_int_equal(access(result, F_OK), -1);
 		e.code = 0;
 		if (quantize(&o, &r, &e))
 			fail_msg("%s", e.text);
-		assert_true((r.n_resumed > 0) == (at > 512 * 64 /* the embedding */));
+		assert_true((r.common.n_resumed > 0) == (at > 512 * 64 /* the embedding */));
 		again = read_whole(result, &m);
 		assert_int_equal(n, m);
 		assert_memory_equal(whole, again, n);
@@ -241,7 +249,7 @@ static void test_other_options(void **state)
 	int64_t at = 30000;
 
 	drop(state);
-	assert_int_equal(quantize_file(source, result, &o, kernels, stop_at, &at, &r, &e), -1);
+	assert_int_equal(quantize_until(&o, at, &r, &e), -1);
 	o.to.type = K_Q8_0;
 	e.code = 0;
 	assert_int_equal(quantize(&o, &r, &e), -1);
@@ -282,7 +290,7 @@ static void test_names(void **state)
 	struct err e = { 0 };
 
 	drop(state);
-	assert_int_equal(quantize_file(source, source, &o, kernels, NULL, NULL, &r, &e), -1);
+	assert_int_equal(quantize_file(source, source, &o, &r, &e), -1);
 	assert_non_null(strstr(e.text, "the source itself"));
 	e.code = 0;
 	assert_int_equal(quantize(&o, &r, &e), 0);
@@ -373,14 +381,13 @@ static void test_odd_tensors(void **state)
 		.otherwise = K_N_TYPES,
 		.damping = 0.01,
 		.alpha = 0.5,
-		.text = text,
-		.threads = 1 };
+		.common = { .text = text, .threads = 1 } };
 	char odd[300];
 	struct quant_result r;
 
 	for (size_t i = 0; i + 1 < sizeof text; i++)
 		text[i] = "The fox, and 7 lazy dogs. "[(i * 7 + i / 11) % 26];
-	o.size = sizeof text - 1;
+	o.common.size = sizeof text - 1;
 	snprintf(odd, sizeof odd, "%s.odd", source);
 	write_odd(odd);
 	for (int m = 0; m < QUANT_N_METHODS; m++) {
@@ -390,7 +397,7 @@ static void test_odd_tensors(void **state)
 		o.method = (enum quant_method)m;
 		o.to = (struct quant_form){ .type = m >= QUANT_LLM_INT8 ? K_F16 : K_Q4_0,
 			.bits = m >= QUANT_LLM_INT8 ? 8 : 0 };
-		if (quantize_file(odd, result, &o, kernels, NULL, NULL, &r, &e))
+		if (quantize_file(odd, result, &o, &r, &e))
 			fail_msg("%s: %s", quant_method_name(o.method), e.text);
 		assert_int_equal(r.n_tensors, o.to.bits ? 16 : 17);
 	}

@@ -57,10 +57,8 @@ static struct curve_options options(void)
 	return (struct curve_options){ .model = model,
 		.text = text,
 		.size = sizeof text - 1,
-		.calibrate = calibration,
-		.calibrate_size = strlen(calibration),
-		.threads = 1,
-		.progress = more };
+		.common = {
+			.text = calibration, .size = strlen(calibration), .threads = 1, .progress = more } };
 }
 
 /* The model's own file stays alone in the folder. */
@@ -110,11 +108,11 @@ static void a_stop_leaves_nothing(void **state)
 	struct err e = { 0 };
 
 	(void)state;
-	o.arg = &o;
+	o.common.arg = &o;
 	assert_int_equal(curve_measure(&p, &o, &e), -1);
 	assert_int_equal(e.code, ERR_INTERRUPTED);
 	assert_false(p.done);
-	o.arg = NULL;
+	o.common.arg = NULL;
 	o.size = 1;
 	e = (struct err){ 0 };
 	assert_int_equal(curve_measure(&p, &o, &e), -1);

@@ -74,7 +74,7 @@ static void test_one_slot(void **state)
 	/* Little's law: those that wait are the arrivals a second times their mean wait */
 	assert_true(fabs(p.result.queue_mean / (30000 / p.result.span_s * waits) - 1) < 1e-9);
 	assert_true(fabs(p.result.running_mean / (30000 / p.result.span_s * mean) - 1) < 1e-9);
-	load_close(&p);
+	tally_close(&p.tally);
 }
 
 /* All that is told of a point. */
@@ -131,8 +131,8 @@ static void test_deterministic(void **state)
 		assert_string_equal(first, second);
 		free(first);
 		free(second);
-		load_close(&a);
-		load_close(&b);
+		tally_close(&a.tally);
+		tally_close(&b.tally);
 	}
 }
 
@@ -150,8 +150,8 @@ static void test_same_load(void **state)
 	assert_int_equal(a.result.prompt_tokens, b.result.prompt_tokens);
 	assert_int_equal(a.result.output_tokens, b.result.output_tokens);
 	assert_true(a.result.e2e.mean < b.result.e2e.mean);
-	load_close(&a);
-	load_close(&b);
+	tally_close(&a.tally);
+	tally_close(&b.tally);
 }
 
 /* Closed loops: never more requests than users; N = X (R + Z), the interactive response time law
@@ -170,7 +170,7 @@ static void test_users(void **state)
 	assert_int_equal(p.result.n_requests, 4000);
 	assert_true(p.result.running_max <= 8 && p.result.running_max + p.result.queue_max <= 13);
 	assert_true(fabs(p.result.requests_s * (p.result.e2e.mean + 0.05) / 12 - 1) < 0.02);
-	load_close(&p);
+	tally_close(&p.tally);
 }
 
 static bool stop_soon(void *arg, const struct tally *t, double now_s)
@@ -190,7 +190,7 @@ static void test_stopped(void **state)
 	l.progress = stop_soon;
 	run(&l, &o, &unit, &p);
 	assert_true(p.stopped && p.result.n_requests >= 20 && p.result.n_open > 0);
-	load_close(&p);
+	tally_close(&p.tally);
 }
 
 /* A prompt that no pool holds is refused, and said. */
@@ -206,7 +206,7 @@ static void test_refused(void **state)
 	assert_true(p.result.n_failed > 0 && p.result.n_failed < 50);
 	assert_int_equal(p.result.n_requests, 50);
 	assert_non_null(strstr(p.why, "refused"));
-	load_close(&p);
+	tally_close(&p.tally);
 }
 
 static void test_knee(void **state)

@@ -88,7 +88,7 @@ static double mean_wait(double rate, int32_t outputs)
 	assert_int_equal(simulate_fleet(&s, &source, &o, NULL), 0);
 	assert_int_equal(s.point.result.n_requests, p.n);
 	wait = s.point.result.ttft.mean - 1; /* its own first step */
-	load_close(&s.point);
+	tally_close(&s.point.tally);
 	return wait;
 }
 
@@ -134,8 +134,8 @@ static void compare_with_engine(const char *policy, struct simulation *s)
 	assert_int_equal(p.result.cached_tokens, s->point.result.cached_tokens);
 	assert_int_equal(p.result.output_tokens, s->point.result.output_tokens);
 	assert_true(p.result.n_requests == s->point.result.n_requests);
-	load_close(&p);
-	load_close(&s->point);
+	tally_close(&p.tally);
+	tally_close(&s->point.tally);
 }
 
 /* The whole engine, with nothing computed, takes the same simulated time for the same load, under
@@ -164,7 +164,7 @@ static struct tally_result run(struct simulation *s)
 
 	if (simulate_run(s, &e))
 		fail_msg("%s", e.text);
-	load_close(&s->point);
+	tally_close(&s->point.tally);
 	return s->point.result;
 }
 

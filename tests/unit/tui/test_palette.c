@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/fuzzy.h"
+#include "base/near.h"
 #include "tests/support/canvas_text.h"
 #include "tui/app/palette.h"
 
