@@ -46,25 +46,13 @@ static bool request_is_sound(const struct timeline *t, const struct tl_request *
 	return true;
 }
 
-static bool group_is_sound(const struct tl_group *g)
-{
-	return g->seq > 0 && g->arrived > 0 && g->admitted >= 0 && g->ns >= 0 && g->most_ns >= 0 &&
-		   g->steps >= 0 && g->most_steps >= 0;
-}
-
-static bool waits_are_sound(const struct timeline *t)
+static bool counts_are_sound(const struct timeline *t)
 {
 	const struct tl_slo *s = &t->slo;
 
-	for (int32_t i = 0; i < t->n_users; i++)
-		if (!group_is_sound(&t->user[i]))
-			return false;
-	for (int32_t i = 0; i < t->n_priorities; i++)
-		if (!group_is_sound(&t->priority[i]))
-			return false;
-	return s->ended >= 0 && s->met >= 0 && s->met <= s->ended && s->late >= 0 &&
-		   s->late <= s->ended && s->slow >= 0 && s->slow <= s->ended && s->since_ns >= 0 &&
-		   s->last_ns >= 0;
+	return s->met <= s->ended && s->late <= s->ended && s->slow <= s->ended &&
+		   t->n_accepted <= t->n_drafted && t->n_rejected <= t->n_drafted &&
+		   t->n_hit_tokens <= t->n_prompt_tokens;
 }
 
 static bool requests_are_sound(const struct timeline *t)
@@ -90,15 +78,6 @@ static bool futures_are_sound(const struct timeline *t)
 			return false;
 	}
 	return true;
-}
-
-static bool counts_are_sound(const struct timeline *t)
-{
-	for (const struct tl_field *f = tl_shape_timeline.field; f->name; f++)
-		if (f->kept && f->type == TL_I64 && tl_number(f, t) < 0)
-			return false;
-	return t->n_accepted <= t->n_drafted && t->n_rejected <= t->n_drafted &&
-		   t->n_hit_tokens <= t->n_prompt_tokens;
 }
 
 /* ---- what lies in the events ---- */
@@ -340,7 +319,7 @@ static bool get_state(struct timeline *t, const struct key_row *row, int64_t *ol
 	}
 	return !in.bad && in.at == in.end && t->n_pages == n_pages && t->n_ranks == n_ranks &&
 		   t->last_seq == row->seq && t->last_step == row->step && counts_are_sound(t) &&
-		   requests_are_sound(t) && futures_are_sound(t) && waits_are_sound(t);
+		   requests_are_sound(t) && futures_are_sound(t);
 }
 
 int timeline_restore(struct timeline *t, const struct key_row *row)

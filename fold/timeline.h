@@ -35,17 +35,7 @@
 #include "base/cycle.h"
 #include "base/histogram.h"
 #include "event/event.h"
-#include "fold/tl_attached.h"
-#include "fold/tl_draft.h"
-#include "fold/tl_machine.h"
-#include "fold/tl_pin.h"
-#include "fold/tl_ranks.h"
-#include "fold/tl_search.h"
-#include "fold/tl_bound.h"
-#include "fold/tl_study.h"
-#include "fold/tl_traffic.h"
-#include "fold/tl_canvas.h"
-#include "fold/tl_watched.h"
+#include "fold/timeline_parts.h"
 
 enum {
 	TL_CANDIDATES = 8,

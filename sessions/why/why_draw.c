@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "fold/tl_bound.h"
+#include "fold/timeline_parts.h"
 #include "sessions/why/why_impl.h"
 
 enum { MOST = 8, TEXT = 80 };
