@@ -119,13 +119,19 @@ bool tl_fold_session(struct timeline *t, const struct event *ev)
 	return true;
 }
 
-void tl_copy_span(char *to, size_t cap, struct ev_span s)
+void tl_settle(void *event, enum ev_kind kind, int64_t absent)
 {
-	size_t n = !s.data ? 0 : s.size < cap - 1 ? s.size : cap - 1;
+	char *member = event;
 
-	if (n)
-		memcpy(to, s.data, n);
-	to[n] = '\0';
+	for (int i = 0; i < ev_info[kind].n_fields; i++) {
+		const enum ev_type type = ev_info[kind].fields[i].type;
+
+		if (type == EV_TYPE_I && *(int64_t *)(void *)member < 0)
+			*(int64_t *)(void *)member = absent;
+		if (type >= EV_TYPE_T)
+			*(struct ev_span *)(void *)member = (struct ev_span){ NULL, 0 };
+		member += ev_field_size(type);
+	}
 }
 
 /* The page size changes only in an idle engine, which then makes its pool anew. */
@@ -150,8 +156,8 @@ bool tl_fold_setting(struct timeline *t, const struct event *ev)
 	struct tl_setting s = { .seq = ev->seq };
 	int32_t i = 0;
 
-	tl_copy_span(s.name, sizeof s.name, e->name);
-	tl_copy_span(s.value, sizeof s.value, e->value);
+	ev_copy(s.name, sizeof s.name, e->name);
+	ev_copy(s.value, sizeof s.value, e->value);
 	while (i < t->n_settings && strcmp(t->setting[i].name, s.name) != 0)
 		i++;
 	if (!s.name[0] || i == SETTINGS_MAX)

@@ -7,8 +7,6 @@
 #include "fold/keyframe_form.h"
 #include "fold/timeline_fold.h"
 
-#define BIT(kind) (UINT64_C(1) << EV_##kind)
-
 static struct key_in in_span(struct ev_span s)
 {
 	const unsigned char *data = s.data;
@@ -103,14 +101,15 @@ static int fold_begin(struct timeline *t, int64_t seq)
 	const struct tl_older *o = &t->older;
 
 	return o->rows(o->arg,
-			   BIT(session) | BIT(memory) | BIT(product) | BIT(outliers) | BIT(importance) |
-				   BIT(roof) | BIT(setting) | BIT(cost) | BIT(lesson) | BIT(answer) |
-				   BIT(attached) | BIT(polled) | BIT(slot) | BIT(rank) | BIT(handover) |
-				   BIT(training) | BIT(trained) | BIT(changed),
+			   EV_BIT(session) | EV_BIT(memory) | EV_BIT(product) | EV_BIT(outliers) |
+				   EV_BIT(importance) | EV_BIT(roof) | EV_BIT(setting) | EV_BIT(cost) |
+				   EV_BIT(lesson) | EV_BIT(answer) | EV_BIT(attached) | EV_BIT(polled) |
+				   EV_BIT(slot) | EV_BIT(rank) | EV_BIT(handover) | EV_BIT(training) |
+				   EV_BIT(trained) | EV_BIT(changed),
 			   1, seq, fold_past, t) ||
-		   o->rows(o->arg, BIT(bound), seq > BOUNDS_LIE_IN ? seq - BOUNDS_LIE_IN : 1, seq,
+		   o->rows(o->arg, EV_BIT(bound), seq > BOUNDS_LIE_IN ? seq - BOUNDS_LIE_IN : 1, seq,
 			   fold_past, t) ||
-		   o->rows(o->arg, BIT(vocab), t->vocab_seq + 1, INT64_MAX, fold_text, t);
+		   o->rows(o->arg, EV_BIT(vocab), t->vocab_seq + 1, INT64_MAX, fold_text, t);
 }
 
 /* 1, 0: there is no such event; -1. */

@@ -33,8 +33,8 @@ bool tl_fold_bound(struct timeline *t, const struct event *ev)
 		.ns = e->ns,
 		.forced = e->forced == 1,
 		.known = e->known == 1 };
-	tl_copy_span(to->stack, sizeof to->stack, e->stack);
-	tl_copy_span(to->forbidden, sizeof to->forbidden, e->forbidden);
+	ev_copy(to->stack, sizeof to->stack, e->stack);
+	ev_copy(to->forbidden, sizeof to->forbidden, e->forbidden);
 	cut_to_lines(to->forbidden);
 	return true;
 }

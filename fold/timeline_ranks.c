@@ -41,20 +41,13 @@ bool tl_fold_rank(struct timeline *t, const struct event *ev)
 		return false;
 	r = &t->rank[e->rank];
 	t->n_ranks += e->rank == t->n_ranks;
-	r->has = (struct ev_rank){ .rank = e->rank,
-		.stage = or_0(e->stage),
-		.part = or_0(e->part),
-		.first_layer = or_0(e->first_layer),
-		.layers = or_0(e->layers),
-		.first_kv_head = e->first_kv_head < 0 ? EV_NULL_I : e->first_kv_head,
-		.kv_heads = or_0(e->kv_heads),
-		.weight_bytes = or_0(e->weight_bytes),
-		.page_bytes = or_0(e->page_bytes),
-		.threads = or_0(e->threads),
-		.process = or_0(e->process) };
-	tl_copy_span(r->isa, sizeof r->isa, e->isa);
-	tl_copy_span(r->transport, sizeof r->transport, e->transport);
-	tl_copy_span(r->host, sizeof r->host, e->host);
+	r->has = *e;
+	tl_settle(&r->has, EV_rank, 0);
+	if (e->first_kv_head < 0)
+		r->has.first_kv_head = EV_NULL_I;
+	ev_copy(r->isa, sizeof r->isa, e->isa);
+	ev_copy(r->transport, sizeof r->transport, e->transport);
+	ev_copy(r->host, sizeof r->host, e->host);
 	return true;
 }
 
@@ -165,34 +158,23 @@ struct tl_traffic timeline_traffic(const struct timeline *t, int32_t rank)
 	return sum[sum[0].steps ? 0 : 1];
 }
 
-static int64_t time_of(int64_t ns)
-{
-	return ns < 0 ? EV_NULL_I : ns;
-}
-
 bool tl_fold_handover(struct timeline *t, const struct event *ev)
 {
 	const struct ev_handover *e = &ev->u.handover;
 	struct tl_handover *h;
+	int64_t *time;
 
 	if (e->request < 1 || e->rank < 1)
 		return false;
 	if (t->n_handovers == TL_HANDOVERS)
 		memmove(t->handover, t->handover + 1, (size_t)--t->n_handovers * sizeof *t->handover);
 	h = &t->handover[t->n_handovers++];
-	*h = (struct tl_handover){ .e = { .request = e->request,
-								   .rank = e->rank,
-								   .pos = or_0(e->pos),
-								   .tokens = or_0(e->tokens),
-								   .computed = or_0(e->computed),
-								   .given = or_0(e->given),
-								   .there = or_0(e->there),
-								   .back = or_0(e->back),
-								   .asked_ns = time_of(e->asked_ns),
-								   .start_ns = time_of(e->start_ns),
-								   .first_ns = time_of(e->first_ns),
-								   .end_ns = time_of(e->end_ns),
-								   .equal = e->equal == 1 } };
-	tl_copy_span(h->why, sizeof h->why, e->why);
+	h->e = *e;
+	tl_settle(&h->e, EV_handover, 0);
+	h->e.equal = e->equal == 1;
+	time = &h->e.asked_ns;
+	for (const int64_t *was = &e->asked_ns; was <= &e->end_ns; was++, time++)
+		*time = *was < 0 ? EV_NULL_I : *was;
+	ev_copy(h->why, sizeof h->why, e->why);
 	return true;
 }

@@ -7,13 +7,6 @@
 
 #include "fold/timeline_fold.h"
 
-static void copy_name(char out[TL_DRAFTER], struct ev_span s)
-{
-	snprintf(out, TL_DRAFTER, "%.*s",
-		s.data ? (int)(s.size < TL_DRAFTER ? s.size : TL_DRAFTER - 1) : 0,
-		s.data ? (const char *)s.data : "");
-}
-
 /* By rows within a depth, as they are told; a point that is told again is measured anew. */
 bool tl_fold_cost(struct timeline *t, const struct event *ev)
 {
@@ -79,7 +72,7 @@ bool tl_fold_shadow(struct timeline *t, const struct event *ev)
 	char name[TL_DRAFTER];
 	struct tl_shadow *s;
 
-	copy_name(name, e->drafter);
+	ev_copy(name, sizeof name, e->drafter);
 	if (!*name || !tl_step_is_now(t, e->step))
 		return false;
 	s = shadow_of(t, name);
@@ -119,8 +112,8 @@ bool tl_fold_choice(struct timeline *t, const struct event *ev)
 	c->nodes = tl_int32(e->nodes);
 	c->speed = real_in(e->speed, 0);
 	c->speed_before = real_in(e->speed_before, 0);
-	copy_name(c->drafter, e->drafter);
-	copy_name(c->before, e->before);
+	ev_copy(c->drafter, sizeof c->drafter, e->drafter);
+	ev_copy(c->before, sizeof c->before, e->before);
 	return true;
 }
 

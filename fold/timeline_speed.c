@@ -20,7 +20,7 @@ bool tl_product_of(struct tl_product *p, const struct ev_product *e)
 		.bytes = e->bytes,
 		.row_bytes = e->row_bytes,
 		.each_row = e->each_row == 1 };
-	tl_copy_span(p->format, sizeof p->format, e->format);
+	ev_copy(p->format, sizeof p->format, e->format);
 	return true;
 }
 

@@ -89,17 +89,6 @@ bool tl_fold_time(struct timeline *t, const struct event *ev)
 	return true;
 }
 
-/* What a view would have to ask of each number is settled here: absent is 0. */
-static struct ev_step step_numbers(const struct ev_step *e)
-{
-	struct ev_step s = *e;
-	int64_t *v = (int64_t *)(void *)&s;
-
-	for (size_t i = 0; i < sizeof s / sizeof *v; i++)
-		v[i] = or_0(v[i]);
-	return s;
-}
-
 /* A new open step, with nothing in it yet. */
 static void open_next(struct timeline *t)
 {
@@ -123,7 +112,8 @@ bool tl_fold_step(struct timeline *t, const struct event *ev)
 	if (!s)
 		return true;
 	*s = t->open;
-	s->s = step_numbers(e);
+	s->s = *e;
+	tl_settle(&s->s, EV_step, 0); /* so that no view has to ask of each whether it is there */
 	s->s.hold = e->hold >= 0 && e->hold < EV_N_hold ? e->hold : EV_NULL_I;
 	s->s.hold_first = e->hold_first > 0 ? e->hold_first : EV_NULL_I;
 	s->drafters_known = e->drafters_ns >= 0;

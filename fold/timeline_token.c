@@ -184,9 +184,7 @@ bool tl_fold_draft(struct timeline *t, const struct event *ev)
 		.p = tl_part(e->p),
 		.arrival = (float)e->arrival,
 		.winner_arrival = (float)e->winner_arrival };
-	if (e->drafter.data)
-		memcpy(d->drafter, e->drafter.data,
-			e->drafter.size < sizeof d->drafter ? e->drafter.size : sizeof d->drafter - 1);
+	ev_copy(d->drafter, sizeof d->drafter, e->drafter);
 	count_draft(t, r, d);
 	link_token(t, r, d, t->n_drafts - 1);
 	return true;

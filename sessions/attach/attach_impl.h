@@ -3,9 +3,6 @@
 #define CUTAWAY_SESSIONS_ATTACH_IMPL_H
 
 #include <pthread.h>
-#include <stdatomic.h>
-
-#include "base/foreign_json.h"
 
 #include "base/json.h"
 #include "event/stream.h"

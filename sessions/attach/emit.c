@@ -1,5 +1,4 @@
 /* What a server told becomes events. See attach_impl.h. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* What a server says of itself: at the start who it is, then its figures. See attach_impl.h. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

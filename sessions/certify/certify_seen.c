@@ -131,10 +131,8 @@ static void see_setting(struct certify_run *r, const struct ev_setting *s)
 		{ "skip-zeros", r->ev->zeros, sizeof r->ev->zeros } };
 
 	for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-		if (s->name.size == strlen(kept[i].name) &&
-			!memcmp(s->name.data, kept[i].name, s->name.size))
-			snprintf(
-				kept[i].to, kept[i].cap, "%.*s", (int)s->value.size, (const char *)s->value.data);
+		if (ev_is(s->name, kept[i].name))
+			ev_copy(kept[i].to, kept[i].cap, s->value);
 }
 
 /* In the step of its token, so the newest rows are looked at first. */

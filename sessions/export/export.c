@@ -26,10 +26,8 @@ static const struct export_ops *export_find(const char *name, struct err *e)
 static void take_setting(struct lossy_settings *l, const struct ev_setting *s)
 {
 	for (int i = 0; i < l->n; i++)
-		if (s->name.size == strlen(l->row[i]->name) &&
-			!memcmp(s->name.data, l->row[i]->name, s->name.size))
-			snprintf(
-				l->value[i], LOSSY_VALUE, "%.*s", (int)s->value.size, (const char *)s->value.data);
+		if (ev_is(s->name, l->row[i]->name))
+			ev_copy(l->value[i], LOSSY_VALUE, s->value);
 }
 
 static void note_lossy(struct exporter *x)

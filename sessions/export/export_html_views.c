@@ -118,8 +118,7 @@ static int name_index(struct names *k, struct ev_span s, struct html_list *l)
 	char name[NAME_BYTES];
 	int i = 0;
 
-	snprintf(name, sizeof name, "%.*s", s.size < NAME_BYTES ? (int)s.size : NAME_BYTES - 1,
-		s.data ? (const char *)s.data : "");
+	ev_copy(name, sizeof name, s);
 	while (i < k->n && strcmp(k->name[i], name) != 0)
 		i++;
 	if (i == MOST_DRAFTERS) {

@@ -9,13 +9,11 @@
 #include "sessions/history/history_impl.h"
 #include "trace/reader.h"
 
-#define BIT(kind) (UINT64_C(1) << EV_##kind)
-
 /* What requests and tokens are made of. */
-static const uint64_t needed = BIT(session) | BIT(attached) | BIT(setting) | BIT(vocab) |
-							   BIT(request) | BIT(token) | BIT(draft) | BIT(score) |
-							   BIT(embedding) | BIT(rewind) | BIT(fork) | BIT(denoise) |
-							   BIT(finish) | BIT(closed);
+static const uint64_t needed = EV_BIT(session) | EV_BIT(attached) | EV_BIT(setting) |
+							   EV_BIT(vocab) | EV_BIT(request) | EV_BIT(token) | EV_BIT(draft) |
+							   EV_BIT(score) | EV_BIT(embedding) | EV_BIT(rewind) | EV_BIT(fork) |
+							   EV_BIT(denoise) | EV_BIT(finish) | EV_BIT(closed);
 
 /* By SQL: they are many, and have many columns. */
 static void count_steps(struct history *h)
