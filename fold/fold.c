@@ -47,6 +47,15 @@ void *tl_add(struct timeline *t, void *array, int32_t *n, int32_t *cap, size_t s
 	return memset(items + (size_t)(*n)++ * size, 0, size);
 }
 
+bool tl_room(struct timeline *t, float **of, size_t n)
+{
+	float *more = realloc(*of, n * sizeof *more);
+
+	t->full |= !more;
+	*of = more ? more : *of;
+	return more;
+}
+
 char *tl_text(struct timeline *t, struct ev_span s)
 {
 	char *text = s.data ? malloc(s.size + 1) : NULL;

@@ -100,6 +100,8 @@ struct tl_request *tl_request_find(struct timeline *t, int64_t id);
 /* One more item of `size` bytes, of zeros, at the end of an array that `array` points to; NULL with
  * t->full set. */
 void *tl_add(struct timeline *t, void *array, int32_t *n, int32_t *cap, size_t size);
+/* Room for n floats; false, with t->full set: there is none, and what is there stays. */
+bool tl_room(struct timeline *t, float **of, size_t n);
 /* Copy of a span as a string; NULL if it is absent or memory ran out. */
 char *tl_text(struct timeline *t, struct ev_span s);
 /* Its integers below 0 become `absent`, and its spans are gone; event: a struct ev_x. */

@@ -100,23 +100,13 @@ bool tl_fold_traffic(struct timeline *t, const struct event *ev)
 	return true;
 }
 
-static void add(int64_t *to, int64_t v)
-{
-	*to = *to + v < TL_INT_MAX ? *to + v : TL_INT_MAX;
-}
-
+/* All its numbers but the rank's. */
 static void add_traffic(struct tl_traffic *sum, const struct tl_traffic *k)
 {
-	add(&sum->steps, k->steps);
-	add(&sum->rows, k->rows);
-	add(&sum->watched, k->watched);
-	add(&sum->compute_ns, k->compute_ns);
-	add(&sum->exchange_ns, k->exchange_ns);
-	add(&sum->slowed_ns, k->slowed_ns);
-	add(&sum->exchanges, k->exchanges);
-	add(&sum->sent, k->sent);
-	add(&sum->received, k->received);
-	add(&sum->control, k->control);
+	int64_t *to = &sum->steps;
+
+	for (const int64_t *v = &k->steps; v <= &k->control; v++, to++)
+		*to = *to + *v < TL_INT_MAX ? *to + *v : TL_INT_MAX;
 }
 
 void tl_ranks_step(struct timeline *t, struct tl_step *s)

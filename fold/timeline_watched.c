@@ -40,33 +40,22 @@ static void unpack_experts(float *value, const struct ev_experts *e, size_t laye
 	}
 }
 
-/* Room for so many values, whose old ones go; false: there is none. */
-static bool room_for(struct timeline *t, struct tl_watched *w, size_t n)
-{
-	float *value = realloc(w->value, n * sizeof *value);
-
-	t->full |= !value;
-	if (!value)
-		return false;
-	w->value = value;
-	w->n_values = (int32_t)n;
-	return true;
-}
-
 bool tl_fold_experts(struct timeline *t, const struct event *ev)
 {
 	const struct ev_experts *e = &ev->u.experts;
 	struct tl_request *r = tl_request_find(t, e->request);
 	const size_t layers = e->entropy.size / sizeof(float);
 	struct tl_watched *w = r ? &r->experts : NULL;
+	size_t n;
 
 	if (!w || !tl_step_is_now(t, e->step) || e->experts < 1 || e->experts > TL_EXPERTS ||
 		!sizes_fit(e, layers))
 		return false;
-	if (!room_for(t, w, layers * (3 * (size_t)e->experts + 1)))
+	n = layers * (3 * (size_t)e->experts + 1);
+	if (!tl_room(t, &w->value, n))
 		return true;
 	*w = (struct tl_watched){ e->step, e->pos, e->rows, e->read, e->whole, (int32_t)layers,
-		(int32_t)e->experts, tl_int32(e->used), w->n_values, w->value };
+		(int32_t)e->experts, tl_int32(e->used), (int32_t)n, w->value };
 	unpack_experts(w->value, e, layers);
 	return true;
 }
@@ -101,13 +90,13 @@ bool tl_fold_state(struct timeline *t, const struct event *ev)
 
 	if (!w || !tl_step_is_now(t, e->step) || !state_fits(e, layers))
 		return false;
-	if (!room_for(t, w, layers * TL_STATE + 2 * history))
+	if (!tl_room(t, &w->value, layers * TL_STATE + 2 * history))
 		return true;
 	*w = (struct tl_watched){ .step = e->step,
 		.pos = e->pos,
 		.n_layers = (int32_t)layers,
 		.n = (int32_t)history,
-		.n_values = w->n_values,
+		.n_values = (int32_t)(layers * TL_STATE + 2 * history),
 		.value = w->value };
 	for (size_t l = 0; l < layers; l++)
 		unpack_layer(w->value + l * TL_STATE, e, l);

@@ -27,6 +27,12 @@ int reader_report(struct reader *r, struct err *e)
 	return err_set(e, r->err.code, "%s", r->err.text);
 }
 
+int reader_fail_now(struct reader *r, struct err *e)
+{
+	reader_fail(r);
+	return reader_report(r, e);
+}
+
 int reader_prepare(struct reader *r, sqlite3_stmt **stmt, char *sql)
 {
 	int rc = sql ? sqlite3_prepare_v3(r->file.db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL)

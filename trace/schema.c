@@ -162,11 +162,6 @@ static int create_keyframes(sqlite3 *db)
 	return 0;
 }
 
-char *schema_keyframe_insert_sql(void)
-{
-	return sqlite3_mprintf("INSERT INTO main.keyframe VALUES(?,?,?,?,?,?,?)");
-}
-
 static int create_codes(sqlite3 *db)
 {
 	for (const struct ev_code *c = ev_codes; c->list; c++)
@@ -260,4 +255,15 @@ char *schema_uri(const char *path, const char *query)
 	if (query)
 		sqlite3_str_appendf(s, "?%s", query);
 	return sqlite3_str_finish(s);
+}
+
+int schema_open(sqlite3 **db, const char *path, const char *query, int flags)
+{
+	char *uri = schema_uri(path, query);
+	int rc = SQLITE_NOMEM;
+
+	if (uri)
+		rc = sqlite3_open_v2(uri, db, flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
+	sqlite3_free(uri);
+	return rc;
 }

@@ -5,21 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 enum { HEAD = 3, NUMBERS = 3, STAGE_MAX = 255 };
-
-static int reserve(struct times_buf *buf, size_t size)
-{
-	unsigned char *more;
-
-	if (size <= buf->cap)
-		return 0;
-	more = realloc(buf->data, size);
-	if (!more)
-		return -1;
-	buf->data = more;
-	buf->cap = size;
-	return 0;
-}
 
 /* Bytes that a number needs. */
 static unsigned width(uint64_t value)
@@ -86,7 +74,7 @@ int times_pack(struct times_buf *buf, struct ev_span stages, struct ev_span *out
 	*out = (struct ev_span){ 0 };
 	if (!stages.data)
 		return 0;
-	if (reserve(buf, HEAD + stages.size)) /* a packed stage has 25 bytes at most */
+	if (!ARRAY_ROOM(buf->data, buf->cap, HEAD + stages.size)) /* a packed stage: 25 bytes at most */
 		return -1;
 	to = buf->data + HEAD;
 	if (measure(stages, head)) {
@@ -127,7 +115,7 @@ int times_unpack(struct times_buf *buf, struct ev_span packed, struct ev_span *o
 			return 0;
 	stride = 1 + (size_t)head[0] + head[1] + head[2];
 	n = (packed.size - HEAD) / stride;
-	if (reserve(buf, n * sizeof(struct ev_stage_time) + 1))
+	if (!ARRAY_ROOM(buf->data, buf->cap, n * sizeof(struct ev_stage_time) + 1))
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		struct ev_stage_time one = { .stage = *from++ };

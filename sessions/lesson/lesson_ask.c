@@ -27,11 +27,8 @@ static int authorise(
 
 static int open_to_read(sqlite3 **db, const char *path, struct query_bound *bound, struct err *e)
 {
-	char *uri = schema_uri(path, "mode=ro");
-	int rc =
-		uri ? sqlite3_open_v2(uri, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) : SQLITE_NOMEM;
+	int rc = schema_open(db, path, "mode=ro", SQLITE_OPEN_READONLY);
 
-	sqlite3_free(uri);
 	if (rc) {
 		err_set(e, ERR_IO, "%s: %s", path, sqlite3_errstr(rc));
 		sqlite3_close(*db);
