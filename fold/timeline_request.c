@@ -1,6 +1,5 @@
 /* Part of the timeline: the life of a request, from arrival to its end. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "fold/timeline_fold.h"
 

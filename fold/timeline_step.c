@@ -1,5 +1,4 @@
 /* Part of the timeline: steps, who was in their batches, and where their time went. */
-#include <string.h>
 
 #include "fold/timeline_fold.h"
 

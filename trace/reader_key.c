@@ -1,5 +1,4 @@
 /* See reader.h: keyframes, single rows and marks, which are read out of the order of events. */
-#include <string.h>
 
 #include "trace/reader_impl.h"
 #include "trace/schema.h"

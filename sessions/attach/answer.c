@@ -75,12 +75,15 @@ static char *body_of(const struct attach_answer *r)
 
 static bool fail(struct attach_answer *r, const char *what, const char *detail)
 {
-	char *clean = text_clean(detail, strnlen(detail, 160), false, NULL);
+	const bool first = !r->why[0];
+	char clean[ATTACH_WHY];
 
 	r->reason = EV_FINISH_lost;
-	if (!r->why[0])
-		snprintf(r->why, sizeof r->why, "%s%s%s", what, *detail ? ": " : "", clean ? clean : "");
-	free(clean);
+	if (first)
+		snprintf(r->why, sizeof r->why, "%s", what);
+	if (first && *detail)
+		text_append(r->why, sizeof r->why, ": ", "%s",
+			text_cleaned(clean, sizeof clean, detail, strnlen(detail, 160)));
 	return false;
 }
 
@@ -375,8 +378,7 @@ static void status_words(struct attach_answer *r, const struct client_end *end)
 	snprintf(what, sizeof what, "the server answers with status %d", end->status);
 	fail(r, what, error);
 	if (end->retry_after_s)
-		snprintf(r->why + strlen(r->why), sizeof r->why - strlen(r->why), " (again in %d s)",
-			end->retry_after_s);
+		text_append(r->why, sizeof r->why, "", " (again in %d s)", end->retry_after_s);
 }
 
 static void on_end(void *who, const struct client_end *end)

@@ -25,16 +25,13 @@ static char *ask(struct attach *a, const char *path, int *status, struct err *e)
 
 static int refused(struct attach *a, int status, const char *text, struct err *e)
 {
-	char *clean = text_clean(text, strnlen(text, 160), false, NULL);
+	char clean[ATTACH_WHY];
 
 	if (status == 401 || status == 403)
-		err_set(e, ERR_USAGE, "%s asks for another key: --api-key, or CUTAWAY_API_KEY",
+		return err_set(e, ERR_USAGE, "%s asks for another key: --api-key, or CUTAWAY_API_KEY",
 			a->reported.url);
-	else
-		err_set(e, ERR_IO, "%s/v1/models answers with status %d: %s", a->reported.url, status,
-			clean ? clean : "");
-	free(clean);
-	return -1;
+	return err_set(e, ERR_IO, "%s/v1/models answers with status %d: %s", a->reported.url, status,
+		text_cleaned(clean, sizeof clean, text, strnlen(text, 160)));
 }
 
 /* The model that was asked for, or the first. */

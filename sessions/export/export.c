@@ -32,13 +32,12 @@ static void take_setting(struct lossy_settings *l, const struct ev_setting *s)
 
 static void note_lossy(struct exporter *x)
 {
-	const size_t n = strlen(x->lossy);
 	const char *last = strrchr(x->lossy, ';');
 	char now[sizeof x->lossy];
 
 	lossy_print(&x->settings, now, sizeof now);
 	if (*now && strcmp(last ? last + 2 : x->lossy, now) != 0)
-		snprintf(x->lossy + n, sizeof x->lossy - n, "%s%s", n ? "; " : "", now);
+		text_append(x->lossy, sizeof x->lossy, "; ", "%s", now);
 }
 
 static int export_walk(

@@ -7,6 +7,7 @@
 
 #include <sqlite3.h>
 
+#include "base/text.h"
 #include "sessions/lesson/lesson.h"
 #include "trace/query.h"
 #include "trace/schema.h"
@@ -108,8 +109,7 @@ static int read_choice(
 			snprintf(predicted, cap, "%s", p->choice[i]);
 			return 0;
 		}
-		snprintf(all + strlen(all), sizeof all - strlen(all), "%s%c: %s", i ? ", " : "", 'a' + i,
-			p->choice[i]);
+		text_append(all, sizeof all, ", ", "%c: %s", 'a' + i, p->choice[i]);
 	}
 	return err_set(e, ERR_USAGE, "one of these is needed: %s", all);
 }
@@ -155,8 +155,7 @@ void lesson_form(const struct lesson_part *p, char *out, size_t cap)
 	else if (!p->n_choices)
 		snprintf(out, cap, "a number, exactly");
 	for (int i = 0; i < p->n_choices; i++)
-		snprintf(
-			out + strlen(out), cap - strlen(out), "%s%c %s", i ? "   " : "", 'a' + i, p->choice[i]);
+		text_append(out, cap, "   ", "%c %s", 'a' + i, p->choice[i]);
 }
 
 static bool is_choice(const struct lesson_part *p, const char *word)

@@ -1,29 +1,19 @@
 /* The text that explains a difference that verification found. See verify.h. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "kernels/arith.h"
 #include "sessions/verify/verify.h"
 
-static void print_clean(FILE *out, const char *text)
-{
-	char *c = text_clean(text, strlen(text), false, NULL);
-
-	fputs(c ? c : "?", out);
-	free(c);
-}
-
 /* Prints which program and machine recorded, as the file states (unchecked). */
 static void print_recorder(const struct history *h, FILE *out)
 {
-	fprintf(out, "recorded by cutaway ");
-	print_clean(out, h->version);
-	fprintf(out, " on ");
-	print_clean(out, h->backend);
-	fputc(' ', out);
-	print_clean(out, h->isa);
-	fprintf(out, ", %lld threads\n", (long long)h->threads);
+	char version[64], backend[64], isa[64];
+
+	fprintf(out, "recorded by cutaway %s on %s %s, %lld threads\n",
+		text_cleaned(version, sizeof version, h->version, strlen(h->version)),
+		text_cleaned(backend, sizeof backend, h->backend, strlen(h->backend)),
+		text_cleaned(isa, sizeof isa, h->isa, strlen(h->isa)), (long long)h->threads);
 }
 
 static void print_ends(const struct bisect *b, FILE *out)

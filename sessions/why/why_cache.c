@@ -120,13 +120,12 @@ static void emptied_by(struct why *w, long long seq, char *out, size_t cap)
 	while (why_row(w, &s)) {
 		const char *name = (const char *)sqlite3_column_text(s, 0),
 				   *value = (const char *)sqlite3_column_text(s, 1);
-		char *clean;
+		char clean[128];
 
 		if (!empties(name))
 			continue;
-		clean = value ? text_clean(value, strlen(value), false, NULL) : NULL;
-		snprintf(out, cap, "/%s %s", name, clean ? clean : "");
-		free(clean);
+		text_cleaned(clean, sizeof clean, value ? value : "", value ? strlen(value) : 0);
+		snprintf(out, cap, "/%s %s", name, clean);
 		why_done(&s);
 	}
 }
