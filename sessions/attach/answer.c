@@ -359,8 +359,8 @@ static void end_answer(struct attach_answer *r)
 	pthread_mutex_lock(&a->lock);
 	a->ended = (int)r->reason;
 	snprintf(a->ended_why, sizeof a->ended_why, "%s", r->why);
-	a->n_orders--;
 	pthread_mutex_unlock(&a->lock);
+	a->n_orders--;
 	a->answer = NULL;
 	free_answer(r);
 }

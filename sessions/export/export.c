@@ -118,12 +118,19 @@ void export_json_token(struct exporter *x, int64_t id)
 		fprintf(x->out, "\"<%lld>\"", (long long)id);
 }
 
-void export_json_real(FILE *out, double v)
+void export_json_real(FILE *out, const char *before, double v)
 {
+	fputs(before, out);
 	if (isfinite(v))
 		fprintf(out, "%.9g", v);
 	else
 		fputs("null", out);
+}
+
+void export_hex(FILE *out, struct ev_span bytes)
+{
+	for (size_t i = 0; bytes.data && i < bytes.size; i++)
+		fprintf(out, "%02x", ((const unsigned char *)bytes.data)[i]);
 }
 
 /* The packed columns are little-endian, as the machines are that this runs on. */
@@ -135,12 +142,9 @@ static void candidates(struct exporter *x, const unsigned char *p, size_t n)
 		memcpy(&c, p + i * sizeof c, sizeof c);
 		fprintf(x->out, "%s{\"id\":%u,\"text\":", i ? "," : "", c.id);
 		export_json_token(x, c.id);
-		fputs(",\"logit\":", x->out);
-		export_json_real(x->out, (double)c.logit);
-		fputs(",\"p\":", x->out);
-		export_json_real(x->out, (double)c.p);
-		fputs(",\"arrival\":", x->out);
-		export_json_real(x->out, (double)c.arrival);
+		export_json_real(x->out, ",\"logit\":", (double)c.logit);
+		export_json_real(x->out, ",\"p\":", (double)c.p);
+		export_json_real(x->out, ",\"arrival\":", (double)c.arrival);
 		fprintf(x->out, ",\"cut\":\"%s\"}", ev_code_name("cut", c.cut));
 	}
 }
@@ -151,10 +155,9 @@ static void sampler_stages(struct exporter *x, const unsigned char *p, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		memcpy(&s, p + i * sizeof s, sizeof s);
-		fprintf(x->out, "%s{\"left\":%u,\"mass\":", i ? "," : "", s.left);
-		export_json_real(x->out, (double)s.mass);
-		fputs(",\"value\":", x->out);
-		export_json_real(x->out, (double)s.value);
+		fprintf(x->out, "%s{\"left\":%u", i ? "," : "", s.left);
+		export_json_real(x->out, ",\"mass\":", (double)s.mass);
+		export_json_real(x->out, ",\"value\":", (double)s.value);
 		putc('}', x->out);
 	}
 }
@@ -179,16 +182,6 @@ static void words(struct exporter *x, const unsigned char *p, size_t n)
 		memcpy(&id, p + i * sizeof id, sizeof id);
 		fprintf(x->out, "%s%u", i ? "," : "", id);
 	}
-}
-
-static void hex(struct exporter *x, struct ev_span b)
-{
-	const unsigned char *p = b.data;
-
-	putc('"', x->out);
-	for (size_t i = 0; i < b.size; i++)
-		fprintf(x->out, "%02x", p[i]);
-	putc('"', x->out);
 }
 
 void export_json_blob(struct exporter *x, enum ev_kind kind, const char *field, struct ev_span blob)
@@ -216,5 +209,7 @@ void export_json_blob(struct exporter *x, enum ev_kind kind, const char *field, 
 			putc(']', x->out);
 			return;
 		}
-	hex(x, blob);
+	putc('"', x->out);
+	export_hex(x->out, blob);
+	putc('"', x->out);
 }

@@ -68,10 +68,9 @@ static void instant(struct exporter *x, int pid, int64_t tid, const char *text, 
 static void counter(struct exporter *x, const char *what, int64_t at, double value)
 {
 	comma(x);
-	fprintf(x->out,
-		"{\"ph\":\"C\",\"pid\":%d,\"ts\":%.3f,\"name\":\"%s\",\"args\":{\"value\":", PID_COUNTERS,
+	fprintf(x->out, "{\"ph\":\"C\",\"pid\":%d,\"ts\":%.3f,\"name\":\"%s\",\"args\":{", PID_COUNTERS,
 		us(at), what);
-	export_json_real(x->out, value);
+	export_json_real(x->out, "\"value\":", value);
 	fputs("}}", x->out);
 }
 
