@@ -123,6 +123,25 @@ static inline bool ev_is(struct ev_span text, const char *s)
 	return text.data && text.size == strlen(s) && !memcmp(text.data, s, text.size);
 }
 
+/* Of packed bytes, which are little-endian as the machines are that this runs on, the item i, of
+ * `size` bytes; false: they end before it. */
+static inline bool ev_item(struct ev_span packed, size_t i, void *to, size_t size)
+{
+	if (!packed.data || i >= packed.size / size)
+		return false;
+	memcpy(to, (const char *)packed.data + i * size, size);
+	return true;
+}
+/* As many whole ones as there are, at most `most`. Returns how many. */
+static inline size_t ev_items(struct ev_span packed, void *to, size_t size, size_t most)
+{
+	const size_t there = packed.data ? packed.size / size : 0, n = there < most ? there : most;
+
+	if (n)
+		memcpy(to, packed.data, n * size);
+	return n;
+}
+
 /* Serial form: for the ring and for tests. ev_pack returns the size, and writes only if it fits
  * cap; ev_unpack returns 0, or -1 if the bytes are not a whole event; its spans point into buf. */
 size_t ev_pack(const struct event *ev, void *buf, size_t cap);

@@ -79,20 +79,6 @@ float tl_part(double p)
 	return p >= 0 && p <= 1 ? (float)p : NAN;
 }
 
-uint32_t tl_get32(const unsigned char *p)
-{
-	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-float tl_get_float(const unsigned char *p)
-{
-	uint32_t bits = tl_get32(p);
-	float f;
-
-	memcpy(&f, &bits, sizeof f);
-	return f;
-}
-
 /* A player goes back with the texts that it knows. */
 void tl_vocab_room(struct timeline *t, int32_t n)
 {

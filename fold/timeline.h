@@ -274,7 +274,7 @@ struct timeline {
 	int32_t n_batch, cap_batch;
 	struct tl_draft *draft;
 	int32_t n_drafts, cap_drafts;
-	struct tl_ahead *ahead;
+	struct ev_ahead *ahead;
 	int32_t n_aheads, cap_aheads;
 	struct tl_window *window;
 	int32_t n_windows, cap_windows;

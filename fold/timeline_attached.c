@@ -4,23 +4,12 @@
 
 #include "fold/timeline_fold.h"
 
-static int64_t reported(int64_t v)
-{
-	return v >= 0 ? v : EV_NULL_I;
-}
-
 /* After a poll that failed nothing is known. */
 static void take_polled(struct timeline *t, struct tl_attached *a, const struct ev_polled *e)
 {
-	a->running = reported(e->running);
-	a->waiting = reported(e->waiting);
-	a->kv_tokens = reported(e->kv_tokens);
-	a->prompt_tokens = reported(e->prompt_tokens);
-	a->generated = reported(e->generated);
-	a->asked = reported(e->asked);
-	a->hit = reported(e->hit);
-	a->preempted = reported(e->preempted);
-	a->kv_used = (double)tl_part(e->kv_used);
+	a->polled = *e;
+	tl_settle(&a->polled, EV_polled, EV_NULL_I);
+	a->polled.kv_used = (double)tl_part(e->kv_used);
 	free(a->error);
 	a->error = tl_text(t, e->error);
 }
@@ -35,15 +24,13 @@ bool tl_fold_attached(struct timeline *t, const struct event *ev)
 	if (a->on || !t->begun || !e->server.data)
 		return false;
 	*a = (struct tl_attached){ .on = true,
+		.e = *e,
 		.url = tl_text(t, e->url),
 		.server = tl_text(t, e->server),
 		.version = tl_text(t, e->version),
 		.model = tl_text(t, e->model),
-		.p = tl_text(t, e->p),
-		.slots = reported(e->slots),
-		.ctx = reported(e->ctx),
-		.pages = reported(e->pages),
-		.page_size = reported(e->page_size) };
+		.p = tl_text(t, e->p) };
+	tl_settle(&a->e, EV_attached, EV_NULL_I);
 	ev_init(&none, EV_polled);
 	take_polled(t, a, &none.u.polled);
 	if (!t->n_vocab)
@@ -58,7 +45,7 @@ bool tl_fold_polled(struct timeline *t, const struct event *ev)
 	return t->attached.on;
 }
 
-static struct tl_server_slot *slot_of(struct timeline *t, int64_t number)
+static struct ev_slot *slot_of(struct timeline *t, int64_t number)
 {
 	struct tl_attached *a = &t->attached;
 	int32_t at = 0;
@@ -77,13 +64,15 @@ static struct tl_server_slot *slot_of(struct timeline *t, int64_t number)
 bool tl_fold_slot(struct timeline *t, const struct event *ev)
 {
 	const struct ev_slot *e = &ev->u.slot;
-	struct tl_server_slot *s;
+	struct ev_slot *s;
 
 	if (!t->attached.on || e->slot < 0)
 		return false;
 	s = slot_of(t, e->slot);
-	if (s)
-		*s = (struct tl_server_slot){ e->slot, e->busy == 1, reported(e->task), reported(e->ctx),
-			reported(e->tokens), reported(e->generated) };
+	if (s) {
+		*s = *e;
+		s->busy = e->busy == 1;
+		tl_settle(s, EV_slot, EV_NULL_I);
+	}
 	return true;
 }

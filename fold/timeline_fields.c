@@ -52,6 +52,8 @@ PLAIN(f32, float, 1 << 20, .type = TL_F32, KEPT);
 PLAIN(memory, struct ev_memory, TL_MEMORY, .type = TL_EVENT, .event = EV_memory);
 PLAIN(trained, struct ev_trained, ANY, .type = TL_EVENT, .event = EV_trained);
 PLAIN(cost, struct ev_cost, TL_COSTS, .type = TL_EVENT, .event = EV_cost);
+PLAIN(ahead, struct ev_ahead, ANY, .type = TL_EVENT, .event = EV_ahead);
+PLAIN(server_slot, struct ev_slot, TL_SERVER_SLOTS, .type = TL_EVENT, .event = EV_slot);
 
 #define STRUCT struct tl_branch
 TABLE(origin, 1, K(request), K(abandoned), K(pos));
@@ -220,10 +222,6 @@ TABLE(window, ANY, F(step), F(request), F(pos), F(levels), F(columns), F(gram), 
 	F(ids_at));
 #undef STRUCT
 
-#define STRUCT struct tl_ahead
-TABLE(ahead, ANY, EVENT(a, ahead));
-#undef STRUCT
-
 #define STRUCT struct tl_preempt
 TABLE(preempt, ANY, F(step), EVENT(p, preempt));
 #undef STRUCT
@@ -317,8 +315,7 @@ TABLE(roof, 1, F(reads), F(least), F(ints), F(floats), F(n), F(t_ns));
 #undef STRUCT
 
 #define STRUCT struct tl_bound
-TABLE(bound, TL_BOUNDS, F(request), F(pos), F(allowed), F(depth), F(ns), F(forced), F(known), CHARS(stack),
-	CHARS(forbidden));
+TABLE(bound, TL_BOUNDS, EVENT(e, bound), CHARS(stack), CHARS(forbidden));
 #undef STRUCT
 
 #define STRUCT struct tl_choice
@@ -381,14 +378,9 @@ TABLE(answer, ANY, F(part), F(ask), F(verdict), F(predicted), F(found));
 TABLE(lesson, 1, F(name), F(text), F(part), F(typing), { GROWING(answer, answer, n_answers, cap_answers) });
 #undef STRUCT
 
-#define STRUCT struct tl_server_slot
-TABLE(server_slot, TL_SERVER_SLOTS, F(slot), F(busy), F(task), F(ctx), F(tokens), F(generated));
-#undef STRUCT
-
 #define STRUCT struct tl_attached
-TABLE(attached, 1, F(on), F(url), F(server), F(version), F(model), F(p), F(slots), F(ctx), F(pages),
-	F(page_size), F(running), F(waiting), F(kv_tokens), F(prompt_tokens), F(generated), F(asked),
-	F(hit), F(preempted), F(kv_used), F(error), { GROWING(slot, server_slot, n_slots, cap_slots) });
+TABLE(attached, 1, F(on), EVENT(e, attached), EVENT(polled, polled), F(url), F(server), F(version),
+	F(model), F(p), F(error), { GROWING(slot, server_slot, n_slots, cap_slots) });
 #undef STRUCT
 
 #define STRUCT struct timeline

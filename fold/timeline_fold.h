@@ -107,8 +107,11 @@ char *tl_text(struct timeline *t, struct ev_span s);
 /* Its integers below 0 become `absent`, and its spans are gone; event: a struct ev_x. */
 void tl_settle(void *event, enum ev_kind kind, int64_t absent);
 int32_t tl_int32(int64_t v); /* absent or negative: -1; large ones saturate */
-float tl_part(double p);     /* outside of 0 … 1: NaN */
-uint32_t tl_get32(const unsigned char *p);
-float tl_get_float(const unsigned char *p);
+/* What a row may leave out, or a file lie about. */
+static inline int64_t tl_or_0(int64_t v)
+{
+	return v > 0 ? v : 0;
+}
+float tl_part(double p); /* outside of 0 … 1: NaN */
 
 #endif

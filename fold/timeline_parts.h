@@ -87,10 +87,6 @@ struct tl_window {
 	/* in timeline.window_id: cells [levels][columns], next [columns], entered [n_entered][gram] */
 	int32_t ids_at;
 };
-/* Guesses made while a step verified those before: see the event. */
-struct tl_ahead {
-	struct ev_ahead a;
-};
 
 /* ---- latencies, who waits, whose requests waited, targets ---- */
 
@@ -263,8 +259,7 @@ struct tl_search {
 /* Of the event bound; texts are cut to fit. Beyond TL_BOUNDS the older half is let go of. */
 enum { TL_BOUNDS = 1024 };
 struct tl_bound {
-	int64_t request, pos, allowed, depth, ns;
-	bool forced, known;
+	struct ev_bound e; /* its spans are not valid; what it has no number of is 0 */
 	char stack[160];
 	char forbidden[384]; /* whole lines */
 };
@@ -356,18 +351,14 @@ struct tl_changed {
 
 /* A session whose answers are another server's: what that said. */
 enum { TL_SERVER_SLOTS = 256, TL_SERVER_VOCAB = 2 * EV_OWN_IDS };
-struct tl_server_slot {
-	int64_t slot, busy, task, ctx, tokens, generated; /* as in the event; EV_NULL_I: not told */
-};
 struct tl_attached {
 	bool on;
-	char *url, *server, *version, *model, *p; /* NULL: not told */
-	int64_t slots, ctx, pages, page_size;     /* EV_NULL_I: not told */
-	int64_t running, waiting, kv_tokens;      /* of the newest poll */
-	int64_t prompt_tokens, generated, asked, hit, preempted;
-	double kv_used;              /* NaN: not told */
-	char *error;                 /* why it did not answer; NULL: it did */
-	struct tl_server_slot *slot; /* by number */
+	/* What it said at the start, and in the newest poll; EV_NULL_I, NaN: not told. Their spans are
+	 * not valid; texts below, NULL: not told. */
+	struct ev_attached e;
+	struct ev_polled polled;
+	char *url, *server, *version, *model, *p, *error;
+	struct ev_slot *slot; /* by number; EV_NULL_I: not told */
 	int32_t n_slots, cap_slots;
 };
 

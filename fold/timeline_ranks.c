@@ -4,15 +4,10 @@
 
 #include "fold/timeline_fold.h"
 
-static int64_t or_0(int64_t v)
-{
-	return v > 0 ? v : 0;
-}
-
 void tl_split_add(struct tl_split *s, const struct ev_rank *r)
 {
-	const int32_t part = (int32_t)(or_0(r->part) % TL_MOST_RANKS),
-				  stage = (int32_t)(or_0(r->stage) % TL_MOST_RANKS);
+	const int32_t part = (int32_t)(tl_or_0(r->part) % TL_MOST_RANKS),
+				  stage = (int32_t)(tl_or_0(r->stage) % TL_MOST_RANKS);
 
 	if (r->rank >= s->ranks && r->rank < TL_MOST_RANKS)
 		s->ranks = (int32_t)r->rank + 1;
@@ -60,17 +55,16 @@ static bool lane_makes_sense(const struct ev_traffic *e)
 
 static void take_lane(struct timeline *t, struct tl_rank *r, const struct ev_traffic *e)
 {
-	const unsigned char *p = e->lane.data;
-	uint32_t *to;
+	uint32_t ns, *to;
 
 	r->lane_step = e->step;
 	r->lane_start_ns = e->start_ns;
 	r->n_lane = 0;
-	for (size_t at = 0; at < e->lane.size; at += sizeof *to) {
+	while (ev_item(e->lane, (size_t)r->n_lane, &ns, sizeof ns)) {
 		to = tl_add(t, &r->lane, &r->n_lane, &r->cap_lane, sizeof *to);
 		if (!to)
 			return;
-		*to = tl_get32(p + at);
+		*to = ns;
 	}
 }
 
@@ -88,13 +82,13 @@ bool tl_fold_traffic(struct timeline *t, const struct event *ev)
 	*k = (struct tl_traffic){ .rank = e->rank,
 		.steps = 1,
 		.watched = e->lane.size > 0,
-		.compute_ns = or_0(e->compute_ns),
-		.exchange_ns = or_0(e->exchange_ns),
-		.slowed_ns = or_0(e->slowed_ns),
-		.exchanges = or_0(e->exchanges),
-		.sent = or_0(e->sent),
-		.received = or_0(e->received),
-		.control = or_0(e->control) };
+		.compute_ns = tl_or_0(e->compute_ns),
+		.exchange_ns = tl_or_0(e->exchange_ns),
+		.slowed_ns = tl_or_0(e->slowed_ns),
+		.exchanges = tl_or_0(e->exchanges),
+		.sent = tl_or_0(e->sent),
+		.received = tl_or_0(e->received),
+		.control = tl_or_0(e->control) };
 	if (e->lane.size)
 		take_lane(t, &t->rank[e->rank], e);
 	return true;

@@ -46,31 +46,18 @@ bool tl_fold_batch(struct timeline *t, const struct event *ev)
 	return true;
 }
 
-static int64_t or_0(int64_t v)
-{
-	return v > 0 ? v : 0;
-}
-
-/* A number that no int64_t holds is as if absent. */
-static int64_t get64(const unsigned char *p)
-{
-	return or_0((int64_t)(tl_get32(p) | (uint64_t)tl_get32(p + 4) << 32));
-}
-
-enum { STAGE_BYTES = sizeof(struct ev_stage_time) };
-
 /* Whole entries, of stages that there are, each once. */
-static bool stages_make_sense(struct ev_span s)
+static bool stages_make_sense(struct ev_span stages)
 {
-	const unsigned char *p = s.data;
+	struct ev_stage_time s;
 	bool seen[EV_N_stage] = { false };
 
-	if (!p || !s.size || s.size % STAGE_BYTES)
+	if (!stages.data || !stages.size || stages.size % sizeof s)
 		return false;
-	for (size_t at = 0; at < s.size; at += STAGE_BYTES) {
-		if (tl_get32(p + at + 4) || tl_get32(p + at) >= EV_N_stage || seen[tl_get32(p + at)])
+	for (size_t i = 0; ev_item(stages, i, &s, sizeof s); i++) {
+		if (s.stage >= EV_N_stage || seen[s.stage])
 			return false;
-		seen[tl_get32(p + at)] = true;
+		seen[s.stage] = true;
 	}
 	return true;
 }
@@ -78,13 +65,15 @@ static bool stages_make_sense(struct ev_span s)
 bool tl_fold_time(struct timeline *t, const struct event *ev)
 {
 	const struct ev_time *e = &ev->u.time;
-	const unsigned char *p = e->stages.data;
+	struct ev_stage_time s;
 
 	if (!stages_make_sense(e->stages) || !tl_step_is_open(t, e->step))
 		return false;
 	t->open.timed = true;
-	for (const unsigned char *end = p + e->stages.size; p < end; p += STAGE_BYTES)
-		t->open.time[tl_get32(p)] = (struct tl_time){ get64(p + 8), get64(p + 16), get64(p + 24) };
+	/* a number that no int64_t holds is as if absent */
+	for (size_t i = 0; ev_item(e->stages, i, &s, sizeof s); i++)
+		t->open.time[s.stage] = (struct tl_time){ tl_or_0((int64_t)s.ns), tl_or_0((int64_t)s.bytes),
+			tl_or_0((int64_t)s.ops) };
 	return true;
 }
 

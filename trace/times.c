@@ -19,24 +19,15 @@ static unsigned width(uint64_t value)
 	return n;
 }
 
-static struct ev_stage_time stage_at(struct ev_span stages, size_t i)
-{
-	struct ev_stage_time one;
-
-	memcpy(&one, (const char *)stages.data + i * sizeof one, sizeof one);
-	return one;
-}
-
 /* The smallest widths that fit all stages; false: this is not a list of stages. */
 static bool measure(struct ev_span stages, unsigned char *head)
 {
 	uint64_t all[NUMBERS] = { 0 };
+	struct ev_stage_time one;
 
-	if (stages.size % sizeof(struct ev_stage_time))
+	if (stages.size % sizeof one)
 		return false;
-	for (size_t i = 0; i < stages.size / sizeof(struct ev_stage_time); i++) {
-		struct ev_stage_time one = stage_at(stages, i);
-
+	for (size_t i = 0; ev_item(stages, i, &one, sizeof one); i++) {
 		if (one.stage > STAGE_MAX)
 			return false;
 		all[0] |= one.ns;
@@ -70,6 +61,7 @@ static uint64_t get(const unsigned char **from, unsigned n)
 int times_pack(struct times_buf *buf, struct ev_span stages, struct ev_span *out)
 {
 	unsigned char head[HEAD] = { 0 }, *to;
+	struct ev_stage_time one;
 
 	*out = (struct ev_span){ 0 };
 	if (!stages.data)
@@ -78,9 +70,7 @@ int times_pack(struct times_buf *buf, struct ev_span stages, struct ev_span *out
 		return -1;
 	to = buf->data + HEAD;
 	if (measure(stages, head)) {
-		for (size_t i = 0; i < stages.size / sizeof(struct ev_stage_time); i++) {
-			struct ev_stage_time one = stage_at(stages, i);
-
+		for (size_t i = 0; ev_item(stages, i, &one, sizeof one); i++) {
 			*to++ = (unsigned char)one.stage;
 			to = put(put(put(to, one.ns, head[0]), one.bytes, head[1]), one.ops, head[2]);
 		}

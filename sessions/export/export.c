@@ -133,55 +133,40 @@ void export_hex(FILE *out, struct ev_span bytes)
 		fprintf(out, "%02x", ((const unsigned char *)bytes.data)[i]);
 }
 
-/* The packed columns are little-endian, as the machines are that this runs on. */
-static void candidates(struct exporter *x, const unsigned char *p, size_t n)
+static void candidate(struct exporter *x, const void *item)
 {
-	struct ev_candidate c;
+	const struct ev_candidate *c = item;
 
-	for (size_t i = 0; i < n; i++) {
-		memcpy(&c, p + i * sizeof c, sizeof c);
-		fprintf(x->out, "%s{\"id\":%u,\"text\":", i ? "," : "", c.id);
-		export_json_token(x, c.id);
-		export_json_real(x->out, ",\"logit\":", (double)c.logit);
-		export_json_real(x->out, ",\"p\":", (double)c.p);
-		export_json_real(x->out, ",\"arrival\":", (double)c.arrival);
-		fprintf(x->out, ",\"cut\":\"%s\"}", ev_code_name("cut", c.cut));
-	}
+	fprintf(x->out, "{\"id\":%u,\"text\":", c->id);
+	export_json_token(x, c->id);
+	export_json_real(x->out, ",\"logit\":", (double)c->logit);
+	export_json_real(x->out, ",\"p\":", (double)c->p);
+	export_json_real(x->out, ",\"arrival\":", (double)c->arrival);
+	fprintf(x->out, ",\"cut\":\"%s\"}", ev_code_name("cut", c->cut));
 }
 
-static void sampler_stages(struct exporter *x, const unsigned char *p, size_t n)
+static void sampler_stage(struct exporter *x, const void *item)
 {
-	struct ev_stage s;
+	const struct ev_stage *s = item;
 
-	for (size_t i = 0; i < n; i++) {
-		memcpy(&s, p + i * sizeof s, sizeof s);
-		fprintf(x->out, "%s{\"left\":%u", i ? "," : "", s.left);
-		export_json_real(x->out, ",\"mass\":", (double)s.mass);
-		export_json_real(x->out, ",\"value\":", (double)s.value);
-		putc('}', x->out);
-	}
+	fprintf(x->out, "{\"left\":%u", s->left);
+	export_json_real(x->out, ",\"mass\":", (double)s->mass);
+	export_json_real(x->out, ",\"value\":", (double)s->value);
+	putc('}', x->out);
 }
 
-static void kernel_stages(struct exporter *x, const unsigned char *p, size_t n)
+static void kernel_stage(struct exporter *x, const void *item)
 {
-	struct ev_stage_time s;
+	const struct ev_stage_time *s = item;
 
-	for (size_t i = 0; i < n; i++) {
-		memcpy(&s, p + i * sizeof s, sizeof s);
-		fprintf(x->out, "%s{\"stage\":\"%s\",\"ns\":%llu,\"bytes\":%llu,\"ops\":%llu}",
-			i ? "," : "", ev_code_name("stage", (int64_t)s.stage), (unsigned long long)s.ns,
-			(unsigned long long)s.bytes, (unsigned long long)s.ops);
-	}
+	fprintf(x->out, "{\"stage\":\"%s\",\"ns\":%llu,\"bytes\":%llu,\"ops\":%llu}",
+		ev_code_name("stage", (int64_t)s->stage), (unsigned long long)s->ns,
+		(unsigned long long)s->bytes, (unsigned long long)s->ops);
 }
 
-static void words(struct exporter *x, const unsigned char *p, size_t n)
+static void word(struct exporter *x, const void *item)
 {
-	uint32_t id;
-
-	for (size_t i = 0; i < n; i++) {
-		memcpy(&id, p + i * sizeof id, sizeof id);
-		fprintf(x->out, "%s%u", i ? "," : "", id);
-	}
+	fprintf(x->out, "%u", *(const uint32_t *)item);
 }
 
 void export_json_blob(struct exporter *x, enum ev_kind kind, const char *field, struct ev_span blob)
@@ -190,13 +175,14 @@ void export_json_blob(struct exporter *x, enum ev_kind kind, const char *field, 
 		enum ev_kind kind;
 		const char *field;
 		size_t each;
-		void (*write)(struct exporter *x, const unsigned char *p, size_t n);
+		void (*write)(struct exporter *x, const void *item);
 	} known[] = {
-		{ EV_token, "candidates", sizeof(struct ev_candidate), candidates },
-		{ EV_token, "stages", sizeof(struct ev_stage), sampler_stages },
-		{ EV_time, "stages", sizeof(struct ev_stage_time), kernel_stages },
-		{ EV_request, "prompt", 4, words },
+		{ EV_token, "candidates", sizeof(struct ev_candidate), candidate },
+		{ EV_token, "stages", sizeof(struct ev_stage), sampler_stage },
+		{ EV_time, "stages", sizeof(struct ev_stage_time), kernel_stage },
+		{ EV_request, "prompt", sizeof(uint32_t), word },
 	};
+	struct ev_stage_time item; /* room for the largest */
 
 	if (kind == EV_vocab) {
 		export_json_text(x, blob.data, blob.size);
@@ -205,7 +191,10 @@ void export_json_blob(struct exporter *x, enum ev_kind kind, const char *field, 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		if (known[i].kind == kind && !strcmp(known[i].field, field)) {
 			putc('[', x->out);
-			known[i].write(x, blob.data, blob.size / known[i].each);
+			for (size_t k = 0; ev_item(blob, k, &item, known[i].each); k++) {
+				fputs(k ? "," : "", x->out);
+				known[i].write(x, &item);
+			}
 			putc(']', x->out);
 			return;
 		}

@@ -116,8 +116,7 @@ static void candidates(struct exporter *x, FILE *out, struct ev_span b)
 	struct ev_candidate c;
 
 	putc('[', out);
-	for (size_t i = 0; i < TOP && (i + 1) * sizeof c <= b.size; i++) {
-		memcpy(&c, (const char *)b.data + i * sizeof c, sizeof c);
+	for (size_t i = 0; i < TOP && ev_item(b, i, &c, sizeof c); i++) {
 		fputs(i ? ",[" : "[", out);
 		if (ev_texts_get(&x->texts, c.id))
 			put_token(x, out, c.id);
@@ -175,11 +174,9 @@ static void on_time(struct html *h, struct ev_span stages)
 {
 	struct ev_stage_time s;
 
-	for (size_t i = 0; (i + 1) * sizeof s <= stages.size; i++) {
-		memcpy(&s, (const char *)stages.data + i * sizeof s, sizeof s);
+	for (size_t i = 0; ev_item(stages, i, &s, sizeof s); i++)
 		if (s.stage < EV_N_stage)
 			h->stage_ns[s.stage] += (double)s.ns;
-	}
 }
 
 /* After its time the latencies, ns: queue, TTFT, ITL p50 and p99, end to end; -1: not known. */

@@ -189,11 +189,9 @@ static void end_step(struct html_drafting *d)
 static void take_counts(int64_t out[DEPTHS], struct ev_span s)
 {
 	for (size_t i = 0; i < DEPTHS; i++) {
-		uint32_t n = 0;
+		uint32_t n;
 
-		if (s.data && (i + 1) * sizeof n <= s.size)
-			memcpy(&n, (const char *)s.data + i * sizeof n, sizeof n);
-		out[i] = n;
+		out[i] = ev_item(s, i, &n, sizeof n) ? n : 0;
 	}
 }
 

@@ -56,14 +56,11 @@ static bool is_parallel(uint64_t stage)
 
 static double parallel_ns(struct ev_span stages)
 {
+	struct ev_stage_time t;
 	double ns = 0;
 
-	for (size_t i = 0; i < stages.size / sizeof(struct ev_stage_time); i++) {
-		struct ev_stage_time t;
-
-		memcpy(&t, (const struct ev_stage_time *)stages.data + i, sizeof t);
+	for (size_t i = 0; ev_item(stages, i, &t, sizeof t); i++)
 		ns += is_parallel(t.stage) ? (double)t.ns : 0;
-	}
 	return ns;
 }
 

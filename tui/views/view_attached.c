@@ -53,7 +53,7 @@ static const char *count_or(char *buf, int64_t n)
 
 /* ---- slots ---- */
 
-static int put_slot(struct pen *p, int y, const struct tl_server_slot *s)
+static int put_slot(struct pen *p, int y, const struct ev_slot *s)
 {
 	char tokens[VIEW_NUM], ctx[VIEW_NUM], made[VIEW_NUM];
 	int x = view_put(p, 0, y, INK_DIM, "%2" PRId64 " ", s->slot);
@@ -79,12 +79,13 @@ static void head_of(char *out, size_t cap, const struct tl_attached *a)
 {
 	char run[VIEW_NUM], of[VIEW_NUM], wait[VIEW_NUM];
 
-	if (a->running == EV_NULL_I && a->waiting == EV_NULL_I)
+	if (a->polled.running == EV_NULL_I && a->polled.waiting == EV_NULL_I)
 		snprintf(out, cap, "%.40s · queue unknown", a->server);
 	else
-		snprintf(out, cap, "%.40s · %s run%s%s · %s wait", a->server, count_or(run, a->running),
-			a->slots == EV_NULL_I ? "" : " of ",
-			a->slots == EV_NULL_I ? "" : view_count(of, a->slots), count_or(wait, a->waiting));
+		snprintf(out, cap, "%.40s · %s run%s%s · %s wait", a->server,
+			count_or(run, a->polled.running), a->e.slots == EV_NULL_I ? "" : " of ",
+			a->e.slots == EV_NULL_I ? "" : view_count(of, a->e.slots),
+			count_or(wait, a->polled.waiting));
 }
 
 int view_attached_slots(struct pen *p, const struct timeline *t)
@@ -132,44 +133,48 @@ static void put_used(struct pen *p, int *y, const struct tl_attached *a)
 	char value[VIEW_NUM];
 	struct pen in = *p;
 
-	put_row(p, y, "used", isnan(a->kv_used) ? "unknown" : view_percent(value, a->kv_used));
+	put_row(p, y, "used",
+		isnan(a->polled.kv_used) ? "unknown" : view_percent(value, a->polled.kv_used));
 	in.ink = INK_ACCEPTED;
-	if (!isnan(a->kv_used) && p->r.w > NAME_W + 16)
-		view_bar(&in, NAME_W + 8, *y - 1, p->r.w - NAME_W - 8, a->kv_used);
+	if (!isnan(a->polled.kv_used) && p->r.w > NAME_W + 16)
+		view_bar(&in, NAME_W + 8, *y - 1, p->r.w - NAME_W - 8, a->polled.kv_used);
 }
 
 void view_attached_cache(struct pen *p, const struct timeline *t)
 {
 	const struct tl_attached *a = &t->attached;
 	char words[3 * VIEW_NUM], n[VIEW_NUM], m[VIEW_NUM];
-	int64_t tokens = a->kv_tokens, room = EV_NULL_I;
+	int64_t tokens = a->polled.kv_tokens, room = EV_NULL_I;
 	int y = 1;
 
-	for (int32_t i = 0; i < a->n_slots && a->kv_tokens == EV_NULL_I; i++) {
+	for (int32_t i = 0; i < a->n_slots && a->polled.kv_tokens == EV_NULL_I; i++) {
 		if (a->slot[i].tokens != EV_NULL_I)
 			tokens = (tokens == EV_NULL_I ? 0 : tokens) + a->slot[i].tokens;
 		if (a->slot[i].ctx != EV_NULL_I)
 			room = (room == EV_NULL_I ? 0 : room) + a->slot[i].ctx;
 	}
-	if (a->pages != EV_NULL_I && a->page_size > 0 && a->pages < INT32_MAX &&
-		a->page_size < INT32_MAX)
-		room = a->pages * a->page_size;
+	if (a->e.pages != EV_NULL_I && a->e.page_size > 0 && a->e.pages < INT32_MAX &&
+		a->e.page_size < INT32_MAX)
+		room = a->e.pages * a->e.page_size;
 	view_head(p, view_pages.name, "%.40s · which page is whose: unknown", a->server);
 	put_used(p, &y, a);
 	put_row(p, &y, "tokens in it", part_of(words, sizeof words, tokens, room, "tokens"));
-	snprintf(
-		words, sizeof words, "%s of %s tokens", count_or(n, a->pages), count_or(m, a->page_size));
-	put_row(p, &y, "pages", a->pages == EV_NULL_I ? "unknown" : words);
-	put_row(p, &y, "prefix cache", part_of(words, sizeof words, a->hit, a->asked, "tokens found"));
+	snprintf(words, sizeof words, "%s of %s tokens", count_or(n, a->e.pages),
+		count_or(m, a->e.page_size));
+	put_row(p, &y, "pages", a->e.pages == EV_NULL_I ? "unknown" : words);
+	put_row(p, &y, "prefix cache",
+		part_of(words, sizeof words, a->polled.hit, a->polled.asked, "tokens found"));
 	put_row(p, &y, "prompts",
-		a->prompt_tokens == EV_NULL_I ? "unknown"
-									  : (snprintf(words, sizeof words, "%s tokens since its start",
-											 view_count(n, a->prompt_tokens)),
-											words));
+		a->polled.prompt_tokens == EV_NULL_I
+			? "unknown"
+			: (snprintf(words, sizeof words, "%s tokens since its start",
+				   view_count(n, a->polled.prompt_tokens)),
+				  words));
 	put_row(p, &y, "generated",
-		a->generated == EV_NULL_I ? "unknown"
-								  : (snprintf(words, sizeof words, "%s tokens since its start",
-										 view_count(n, a->generated)),
-										words));
-	put_row(p, &y, "preemptions", count_or(n, a->preempted));
+		a->polled.generated == EV_NULL_I
+			? "unknown"
+			: (snprintf(words, sizeof words, "%s tokens since its start",
+				   view_count(n, a->polled.generated)),
+				  words));
+	put_row(p, &y, "preemptions", count_or(n, a->polled.preempted));
 }

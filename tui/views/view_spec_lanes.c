@@ -42,7 +42,7 @@ static void look(
 
 	part[1] = 0;
 	for (int32_t i = s->ahead_at; i < s->ahead_at + s->n_ahead; i++) {
-		const struct ev_ahead *a = &t->ahead[i].a;
+		const struct ev_ahead *a = &t->ahead[i];
 		const bool kept = a->came == EV_AHEAD_kept;
 
 		wait = fmax(wait, (double)a->wait_ns);
@@ -89,7 +89,7 @@ int view_spec_lanes(struct pen *p, int y, const struct timeline *t, int64_t requ
 	char ns[VIEW_NUM];
 
 	for (int32_t i = 0; i < t->n_aheads; i++) {
-		const struct ev_ahead *a = &t->ahead[i].a;
+		const struct ev_ahead *a = &t->ahead[i];
 		const bool kept = a->came == EV_AHEAD_kept;
 
 		if ((request && a->request != request) || a->nodes < 1)
