@@ -43,7 +43,7 @@
 	static const struct tl_field shape##_fields[] = {                                              \
 		{ .name = "", .size = sizeof(ctype), __VA_ARGS__ }, END                                    \
 	};                                                                                             \
-	static const struct tl_shape tl_shape_##shape = { .field = shape##_fields, .most = most_,       \
+	static const struct tl_shape tl_shape_##shape = { .field = shape##_fields, .most = most_,      \
 													  .size = sizeof(ctype) }
 PLAIN(i32, int32_t, 1 << 20, .type = TL_I32, KEPT);
 PLAIN(u32, uint32_t, 1 << 20, .type = TL_U32, KEPT);
@@ -80,9 +80,9 @@ TABLE(price, 1, K(kl), K(lossy), K(exact), K(best), K(exact_best), K(rank));
 
 #define STRUCT struct tl_token
 FIELDS(token, K(seq), K(step), K(pos), K(id), K(source), K(is_end), K(p), K(rows), K(pairs), K(ns),
-	{ ITEMS_OF(price, price), KEPT }, F(hash), F(p_draw), F(entropy),
-	F(staged), F(survivors), F(rank), F(draft), HIDDEN(light),
-	{ INLINE(candidate, candidate, n_candidates) }, { ITEMS_OF(stage, stage) });
+	{ ITEMS_OF(price, price), KEPT }, F(hash), F(p_draw), F(entropy), F(staged), F(survivors),
+	F(rank), F(draft), HIDDEN(light), { INLINE(candidate, candidate, n_candidates) },
+	{ ITEMS_OF(stage, stage) });
 SHAPE(token, ANY, .whole = whole_token);
 #undef STRUCT
 
@@ -96,8 +96,7 @@ static int32_t n_shares(const void *attention)
 #define STRUCT struct tl_attention
 TABLE(attention, 1, F(step), F(pos), F(n_layers), F(n_pages), { COUNTED(share, f32, n_shares) },
 	{ ARRAY(near_zero, f32, n_layers) }, { ARRAY(read, f32, n_read) }, F(threshold), F(head_layer),
-	F(head), F(head_step),
-	{ ARRAY(head_share, f32, head_pages) });
+	F(head), F(head_step), { ARRAY(head_share, f32, head_pages) });
 #undef STRUCT
 
 static int32_t n_sparse(const void *sparsity)
@@ -106,7 +105,8 @@ static int32_t n_sparse(const void *sparsity)
 }
 
 #define STRUCT struct tl_sparsity
-TABLE(sparsity, 1, F(step), F(pos), F(since), F(rows), F(mark), F(n_layers), { COUNTED(share, f32, n_sparse) });
+TABLE(sparsity, 1, F(step), F(pos), F(since), F(rows), F(mark), F(n_layers),
+	{ COUNTED(share, f32, n_sparse) });
 #undef STRUCT
 
 #define STRUCT struct tl_watched
@@ -119,21 +119,19 @@ TABLE(cell, EV_DENOISED_MOST, K(nth), K(id), K(p), K(entropy));
 #undef STRUCT
 
 #define STRUCT struct tl_request
-FIELDS(request, K(id), K(parent), F(sample), K(request_seq), K(lookup_seq), K(finish_seq), K(rewind_seq),
-	K(fork_pos), K(n_rewinds), { ITEMS_OF(origin, origin), KEPT }, K(kind), K(state), F(arrival_ns),
-	K(admitted_ns), K(first_token_ns), F(finished_ns), K(newest_ns), K(arrived_step),
-	K(admitted_step), K(first_step), K(slot), F(user), F(text),
-	{ ARRAY(prompt, i32, n_prompt) }, { ARRAY(bias, i32, n_bias) }, EVENT(params, request), F(stop),
-	F(spec), F(grammar), F(looked_up),
-	EVENT(lookup, lookup), F(finished), EVENT(finish, finish), F(finish_why),
+FIELDS(request, K(id), K(parent), F(sample), K(request_seq), K(lookup_seq), K(finish_seq),
+	K(rewind_seq), K(fork_pos), K(n_rewinds), { ITEMS_OF(origin, origin), KEPT }, K(kind), K(state),
+	F(arrival_ns), K(admitted_ns), K(first_token_ns), F(finished_ns), K(newest_ns), K(arrived_step),
+	K(admitted_step), K(first_step), K(slot), F(user), F(text), { ARRAY(prompt, i32, n_prompt) },
+	{ ARRAY(bias, i32, n_bias) }, EVENT(params, request), F(stop), F(spec), F(grammar),
+	F(looked_up), EVENT(lookup, lookup), F(finished), EVENT(finish, finish), F(finish_why),
 	EVENT(rewind, rewind), HIDDEN(cycle), K(period), K(computed),
-	{ GROWING(pages, i32, n_pages, cap_pages), KEPT }, K(n_drafted), K(n_accepted),
-	K(n_preempted), K(trimmed_tokens), K(trimmed_turns),
-	{ GROWING(token, token, n_tokens, cap_tokens) }, { ITEMS_OF(attention, attention) },
-	{ ITEMS_OF(sparsity, sparsity) }, { ITEMS_OF(experts, watched) }, { ITEMS_OF(states, watched) },
-	K(canvas.step), K(canvas.nth), K(canvas.from), K(canvas.first), K(canvas.end), K(canvas.fixed),
-	K(canvas.masked), K(canvas.steps),
-	K(canvas.block), K(canvas.above), K(canvas.schedule),
+	{ GROWING(pages, i32, n_pages, cap_pages), KEPT }, K(n_drafted), K(n_accepted), K(n_preempted),
+	K(trimmed_tokens), K(trimmed_turns), { GROWING(token, token, n_tokens, cap_tokens) },
+	{ ITEMS_OF(attention, attention) }, { ITEMS_OF(sparsity, sparsity) },
+	{ ITEMS_OF(experts, watched) }, { ITEMS_OF(states, watched) }, K(canvas.step), K(canvas.nth),
+	K(canvas.from), K(canvas.first), K(canvas.end), K(canvas.fixed), K(canvas.masked),
+	K(canvas.steps), K(canvas.block), K(canvas.above), K(canvas.schedule),
 	{ ARRAY(canvas.cell, cell, canvas.n), KEPT });
 SHAPE(request, 1 << 16);
 #undef STRUCT
@@ -156,9 +154,9 @@ static const void *whole_page(const struct timeline *t, const void *page)
 }
 
 #define STRUCT struct tl_page
-FIELDS(page, K(n_history), K(refs), K(cached), K(pinned), K(owner), K(block), K(last_used_step), F(heat),
-	F(selected), F(skipped),
-	HIDDEN(heat_step), HIDDEN(n_unfolded), { ITEMS_OF(history, page_event) });
+FIELDS(page, K(n_history), K(refs), K(cached), K(pinned), K(owner), K(block), K(last_used_step),
+	F(heat), F(selected), F(skipped), HIDDEN(heat_step), HIDDEN(n_unfolded),
+	{ ITEMS_OF(history, page_event) });
 static bool read_page(void *page)
 {
 	struct tl_page *p = page;
@@ -167,13 +165,13 @@ static bool read_page(void *page)
 	return p->refs >= 0 && p->owner >= 0 && p->last_used_step >= 0 && p->n_history >= 0 &&
 		   p->n_history <= INT32_MAX / 2;
 }
-static SHAPE(
-	page, TL_MEMORY * TL_PAGES_MAX, .sparse = true, .whole = whole_page, .read = read_page);
+static SHAPE(page, TL_MEMORY * TL_PAGES_MAX, .sparse = true, .whole = whole_page,
+	.read = read_page);
 #undef STRUCT
 
 #define STRUCT struct tl_pin
-TABLE(pin, TL_PINS, K(pin), K(last), K(t_ns), K(ttl_ns), K(asked), K(tokens), K(pages), K(bytes), K(prompts),
-	K(given));
+TABLE(pin, TL_PINS, K(pin), K(last), K(t_ns), K(ttl_ns), K(asked), K(tokens), K(pages), K(bytes),
+	K(prompts), K(given));
 #undef STRUCT
 
 /* ---- ranks ---- */
@@ -212,14 +210,14 @@ TABLE(batch, ANY, F(request), F(slot), F(rows), F(pos), F(work));
 #undef STRUCT
 
 #define STRUCT struct tl_draft
-TABLE(draft, ANY, F(step), F(request), F(pos), F(nth), F(id), F(winner), F(parent), F(depth), F(top),
-	F(verdict), F(rule), F(other), F(q), F(p), F(arrival), F(winner_arrival), F(other_arrival),
-	F(other_winner_arrival), CHARS(drafter));
+TABLE(draft, ANY, F(step), F(request), F(pos), F(nth), F(id), F(winner), F(parent), F(depth),
+	F(top), F(verdict), F(rule), F(other), F(q), F(p), F(arrival), F(winner_arrival),
+	F(other_arrival), F(other_winner_arrival), CHARS(drafter));
 #undef STRUCT
 
 #define STRUCT struct tl_window
-TABLE(window, ANY, F(step), F(request), F(pos), F(levels), F(columns), F(gram), F(n_entered), F(own), F(pool),
-	F(ids_at));
+TABLE(window, ANY, F(step), F(request), F(pos), F(levels), F(columns), F(gram), F(n_entered),
+	F(own), F(pool), F(ids_at));
 #undef STRUCT
 
 #define STRUCT struct tl_preempt
@@ -280,20 +278,19 @@ static SHAPE(slo, 1, .counts = true);
 /* ---- drafters beside the run ---- */
 
 #define STRUCT struct tl_shadow
-TABLE(shadow, TL_SHADOWS, CHARS(drafter), F(used), F(step), F(measured_step), F(steps), F(tokens), F(nodes),
-	F(propose_ns), F(learn_ns), F(best_nodes), F(tokens_ema), F(predicted), F(measured),
+TABLE(shadow, TL_SHADOWS, CHARS(drafter), F(used), F(step), F(measured_step), F(steps), F(tokens),
+	F(nodes), F(propose_ns), F(learn_ns), F(best_nodes), F(tokens_ema), F(predicted), F(measured),
 	{ ITEMS_OF(verified, u32) }, { ITEMS_OF(accepted, u32) });
 #undef STRUCT
 
 #define STRUCT struct tl_outliers
-TABLE(outliers, ANY, F(layer), F(stage), F(channels), F(above_six),
-	F(largest), F(median), F(smoothed), { INLINE(channel, i32, n_top) },
-	{ INLINE(size, f32, n_top) });
+TABLE(outliers, ANY, F(layer), F(stage), F(channels), F(above_six), F(largest), F(median),
+	F(smoothed), { INLINE(channel, i32, n_top) }, { INLINE(size, f32, n_top) });
 #undef STRUCT
 
 #define STRUCT struct tl_importance
-TABLE(importance, ANY, F(layer), F(channels), F(influence),
-	{ INLINE(head, f32, n_heads) }, { INLINE(least, f32, n_least) });
+TABLE(importance, ANY, F(layer), F(channels), F(influence), { INLINE(head, f32, n_heads) },
+	{ INLINE(least, f32, n_least) });
 #undef STRUCT
 
 #define STRUCT struct tl_training
@@ -301,13 +298,12 @@ TABLE(training, 1, EVENT(e, training), CHARS(name), CHARS(teacher));
 #undef STRUCT
 
 #define STRUCT struct tl_changed
-TABLE(changed, ANY, EVENT(e, changed), CHARS(method),
-	{ ITEMS_OF(alpha, f32) });
+TABLE(changed, ANY, EVENT(e, changed), CHARS(method), { ITEMS_OF(alpha, f32) });
 #undef STRUCT
 
 #define STRUCT struct tl_product
-TABLE(product, TL_PRODUCTS, F(stage), F(inputs), F(outputs), F(n), F(weights), F(bytes), F(row_bytes),
-	F(each_row), CHARS(format));
+TABLE(product, TL_PRODUCTS, F(stage), F(inputs), F(outputs), F(n), F(weights), F(bytes),
+	F(row_bytes), F(each_row), CHARS(format));
 #undef STRUCT
 
 #define STRUCT struct tl_roof
@@ -319,7 +315,8 @@ TABLE(bound, TL_BOUNDS, EVENT(e, bound), CHARS(stack), CHARS(forbidden));
 #undef STRUCT
 
 #define STRUCT struct tl_choice
-TABLE(choice, TL_CHOICES, F(step), F(nodes), F(speed), F(speed_before), CHARS(drafter), CHARS(before));
+TABLE(choice, TL_CHOICES, F(step), F(nodes), F(speed), F(speed_before), CHARS(drafter),
+	CHARS(before));
 #undef STRUCT
 
 /* ---- searches ---- */
@@ -334,8 +331,8 @@ static int32_t n_ids(const void *node)
 #define STRUCT struct tl_node
 TABLE(node, TL_NODES, F(node), F(parent), F(from), F(tokens),
 	{ COUNTED(id, i32, n_ids), .at_cap = offsetof(STRUCT, cap) }, F(state), F(request), F(born),
-	F(last), F(visits), F(logp), F(score), F(n_answers), F(answer), F(answer_logp),
-	F(answer_score), F(answer_tokens), F(answer_own));
+	F(last), F(visits), F(logp), F(score), F(n_answers), F(answer), F(answer_logp), F(answer_score),
+	F(answer_tokens), F(answer_own));
 #undef STRUCT
 
 #define STRUCT struct tl_member
@@ -375,7 +372,8 @@ TABLE(answer, ANY, F(part), F(ask), F(verdict), F(predicted), F(found));
 #undef STRUCT
 
 #define STRUCT struct tl_lesson
-TABLE(lesson, 1, F(name), F(text), F(part), F(typing), { GROWING(answer, answer, n_answers, cap_answers) });
+TABLE(lesson, 1, F(name), F(text), F(part), F(typing),
+	{ GROWING(answer, answer, n_answers, cap_answers) });
 #undef STRUCT
 
 #define STRUCT struct tl_attached
@@ -384,20 +382,15 @@ TABLE(attached, 1, F(on), EVENT(e, attached), EVENT(polled, polled), F(url), F(s
 #undef STRUCT
 
 #define STRUCT struct timeline
-FIELDS(timeline, F(begun), K(closed), F(full), EVENT(session, session), F(version), F(build), F(backend), F(isa),
-	F(model_path),
-	F(model_name), F(model_sha256),
-	K(n_tokens), K(n_drafted), K(n_accepted), K(n_rejected), K(n_evicted), K(n_prompt_tokens),
-	K(n_hit_tokens),
-	K(n_turns), K(cleared), K(last_seq), K(last_t_ns), K(last_step), K(n_odd), K(n_lost),
-	HIDDEN(slid_seq), HIDDEN(vocab_seq),
-	HIDDEN(older),
-	{ GROWING(setting, setting, n_settings, cap_settings) },
+FIELDS(timeline, F(begun), K(closed), F(full), EVENT(session, session), F(version), F(build),
+	F(backend), F(isa), F(model_path), F(model_name), F(model_sha256), K(n_tokens), K(n_drafted),
+	K(n_accepted), K(n_rejected), K(n_evicted), K(n_prompt_tokens), K(n_hit_tokens), K(n_turns),
+	K(cleared), K(last_seq), K(last_t_ns), K(last_step), K(n_odd), K(n_lost), HIDDEN(slid_seq),
+	HIDDEN(vocab_seq), HIDDEN(older), { GROWING(setting, setting, n_settings, cap_settings) },
 	{ ITEMS_OF(lesson, lesson) }, { ITEMS_OF(attached, attached) },
 	{ GROWING(request, request, n_requests, cap_requests), KEPT },
 	{ GROWING(abandoned, abandoned, n_abandoned, cap_abandoned), KEPT },
-	{ INLINE(memory, memory, n_memory) },
-	{ INLINE(product, product, n_products) },
+	{ INLINE(memory, memory, n_memory) }, { INLINE(product, product, n_products) },
 	{ GROWING(outliers, outliers, n_outliers, cap_outliers) },
 	{ GROWING(importance, importance, n_importance, cap_importance) },
 	{ ITEMS_OF(training, training) }, { GROWING(trained, trained, n_trained, cap_trained) },
@@ -405,26 +398,19 @@ FIELDS(timeline, F(begun), K(closed), F(full), EVENT(session, session), F(versio
 	{ GROWING(bound, bound, n_bounds, cap_bounds) }, { ITEMS_OF(roof, roof) },
 	{ ARRAY(page, page, n_pages), KEPT }, { INLINE(pin, pin, n_pins), KEPT },
 	{ INLINE(rank, rank, n_ranks), KEPT }, { INLINE(handover, handover, n_handovers) },
-	{ GROWING(step, step, n_steps, cap_steps) },
-	{ ITEMS_OF(open, step) },
+	{ GROWING(step, step, n_steps, cap_steps) }, { ITEMS_OF(open, step) },
 	{ GROWING(batch, batch, n_batch, cap_batch) }, { GROWING(draft, draft, n_drafts, cap_drafts) },
 	{ GROWING(ahead, ahead, n_aheads, cap_aheads) },
 	{ GROWING(window, window, n_windows, cap_windows) },
 	{ GROWING(window_id, i32, n_window_ids, cap_window_ids) },
 	{ GROWING(traffic, traffic, n_traffic, cap_traffic) },
-	{ GROWING(preempt, preempt, n_preempts, cap_preempts) },
-	{ INLINE(run, run, n_runs), KEPT }, { INLINE(stay, stay, n_stays), KEPT },
-	{ ITEMS_OF(queue, queue), KEPT },
-	{ INLINE(user, group, n_users), KEPT },
-	{ INLINE(priority, group, n_priorities), KEPT },
-	{ ITEMS_OF(slo, slo), KEPT },
-	{ INLINE(shadow, shadow, n_shadows) },
-	{ INLINE(cost, cost, n_costs) },
-	{ INLINE(choice, choice, n_choices) },
-	{ INLINE(search, search, n_searches), KEPT },
-	{ ITEMS_OF(search_new, member) },
-	{ ARRAY(vocab, vocab, n_vocab) },
-	{ ITEMS_OF(latency, histogram), KEPT },
+	{ GROWING(preempt, preempt, n_preempts, cap_preempts) }, { INLINE(run, run, n_runs), KEPT },
+	{ INLINE(stay, stay, n_stays), KEPT }, { ITEMS_OF(queue, queue), KEPT },
+	{ INLINE(user, group, n_users), KEPT }, { INLINE(priority, group, n_priorities), KEPT },
+	{ ITEMS_OF(slo, slo), KEPT }, { INLINE(shadow, shadow, n_shadows) },
+	{ INLINE(cost, cost, n_costs) }, { INLINE(choice, choice, n_choices) },
+	{ INLINE(search, search, n_searches), KEPT }, { ITEMS_OF(search_new, member) },
+	{ ARRAY(vocab, vocab, n_vocab) }, { ITEMS_OF(latency, histogram), KEPT },
 	{ ITEMS_OF(latency_steps, histogram), KEPT });
 SHAPE(timeline, 1, .counts = true);
 #undef STRUCT

@@ -123,6 +123,17 @@ static void say_batch(const struct evidence *ev, char *seen, size_t cap)
 		text_append(seen, cap, ", ", "%d requests in a step", most);
 }
 
+static void say_watched(const char *how, const struct evidence *ev, char *seen, size_t cap)
+{
+	if (!strcmp(how, "twin"))
+		text_append(seen, cap, ", ", "%lld rows of the exact twin%s", (long long)ev->twins,
+			ev->apart_twins ? ", which differ" : "");
+	else
+		text_append(seen, cap, ", ", "%lld looks at attention", (long long)ev->watched);
+	if (!strcmp(how, "recorded"))
+		text_append(seen, cap, ", ", "%lld events on disk", (long long)ev->recorded);
+}
+
 void evidence_say(
 	const struct certify_plan *p, const struct evidence *ev, enum axis a, char *seen, size_t cap)
 {
@@ -159,11 +170,6 @@ void evidence_say(
 			(long long)ev->accepted);
 	else if (a == AXIS_GRAMMAR)
 		text_append(seen, cap, ", ", "%lld tokens under a grammar", (long long)ev->bound);
-	else if (a == AXIS_WATCHED && !strcmp(axes_chosen(p, a), "twin"))
-		text_append(seen, cap, ", ", "%lld rows of the exact twin%s", (long long)ev->twins,
-			ev->apart_twins ? ", which differ" : "");
 	else if (a == AXIS_WATCHED)
-		text_append(seen, cap, ", ", "%lld looks at attention", (long long)ev->watched);
-	if (a == AXIS_WATCHED && !strcmp(axes_chosen(p, a), "recorded"))
-		text_append(seen, cap, ", ", "%lld events on disk", (long long)ev->recorded);
+		say_watched(axes_chosen(p, a), ev, seen, cap);
 }
