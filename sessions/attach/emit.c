@@ -3,11 +3,11 @@
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <xxhash.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/median.h"
 #include "base/version.h"
 #include "sessions/attach/attach_impl.h"
@@ -88,13 +88,11 @@ static struct ev_span text_or_absent(const char *text)
 void attach_emit_session(struct attach *a)
 {
 	const struct attach_server_info *t = &a->reported;
-	struct timespec now;
 	struct event ev;
 
-	clock_gettime(CLOCK_REALTIME, &now);
 	stream_begin(&a->stream);
 	ev_init(&ev, EV_session);
-	ev.u.session.unix_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	ev.u.session.unix_ns = unix_ns();
 	ev.u.session.version = ev_text(CUTAWAY_VERSION);
 	ev.u.session.model_name = text_or_absent(t->model);
 	ev.u.session.ctx = t->ctx;

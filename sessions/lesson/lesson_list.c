@@ -5,7 +5,6 @@
 
 #include "base/text.h"
 #include "sessions/lesson/lesson.h"
-#include "sessions/lesson/lesson_shipped.h"
 
 int lesson_options(const struct lesson *l, struct engine_options *to, struct err *e)
 {

@@ -37,12 +37,8 @@ static void print_ends(const struct bisect *b, FILE *out)
 }
 
 /* "layer 3, stage gate_up, up[17]" */
-static void print_stage(const struct bisect *b, FILE *out)
+static void print_stage(const struct bisect *b, const char *a, const char *c, FILE *out)
 {
-	char a[40], c[40];
-
-	bisect_describe_end(&b->end[b->a], a, sizeof a);
-	bisect_describe_end(&b->end[b->b], c, sizeof c);
 	fprintf(out, "first difference between %s and %s: position %d, ", a, c, b->pos);
 	if (b->layer >= 0)
 		fprintf(out, "layer %d, ", b->layer);
@@ -59,7 +55,7 @@ static void explain_parted(const struct bisect *b, FILE *out)
 	bisect_describe_end(&b->end[b->a], a, sizeof a);
 	bisect_describe_end(&b->end[b->b], c, sizeof c);
 	if (b->found)
-		print_stage(b, out);
+		print_stage(b, a, c, out);
 	else
 		fprintf(out,
 			"%s and %s part at position %d, but stage by stage that row alone is equal: the fault "
