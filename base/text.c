@@ -220,15 +220,7 @@ struct string {
 
 static void append(struct string *s, const char *text, size_t size)
 {
-	if (s->failed)
-		return;
-	if (!ARRAY_ROOM(s->data, s->cap, s->size + size + 1)) {
-		s->failed = true;
-		return;
-	}
-	memcpy(s->data + s->size, text, size);
-	s->size += size;
-	s->data[s->size] = '\0';
+	s->failed = s->failed || !array_text(&s->data, &s->size, &s->cap, text, size);
 }
 
 static char *finish(struct string *s, size_t *size)

@@ -120,34 +120,38 @@ static int one_row(struct timeline *t, enum ev_kind kind, int64_t seq, struct ev
 	return got == 1 && (!tl_time_in_bounds(ev) || !tl_ints_in_bounds(ev)) ? 0 : got;
 }
 
+/* Takes what an event of this request has; false: it makes no sense. */
+static bool take_row(struct timeline *t, struct tl_request *r, const struct event *ev)
+{
+	switch (ev->kind) {
+	case EV_request: tl_take_request(t, r, ev); return ev->u.request.request == r->id;
+	case EV_lookup:
+		tl_take_lookup(r, ev);
+		return ev->u.lookup.request == r->id && tl_lookup_is_sound(&ev->u.lookup);
+	case EV_rewind: r->rewind = ev->u.rewind; return r->rewind.request == r->id;
+	default:
+		tl_take_finish(t, r, ev);
+		return r->finish.request == r->id && r->finish.reason >= 0 &&
+			   r->finish.reason < EV_N_finish;
+	}
+}
+
 static int read_request(struct timeline *t, struct tl_request *r)
 {
+	const struct {
+		enum ev_kind kind;
+		int64_t seq;
+	} row[] = { { EV_request, r->request_seq }, { EV_lookup, r->lookup_seq },
+		{ EV_rewind, r->rewind_seq }, { EV_finish, r->finish_seq } };
 	struct event ev;
-	int got = one_row(t, EV_request, r->request_seq, &ev);
+	int got = 1;
 
-	if (got != 1 || ev.u.request.request != r->id)
-		return got < 0 ? -1 : 0;
-	tl_take_request(t, r, &ev);
-	if (r->lookup_seq > 0) {
-		got = one_row(t, EV_lookup, r->lookup_seq, &ev);
-		if (got != 1 || ev.u.lookup.request != r->id || !tl_lookup_is_sound(&ev.u.lookup))
-			return got < 0 ? -1 : 0;
-		tl_take_lookup(r, &ev);
-	}
-	if (r->rewind_seq > 0) {
-		got = one_row(t, EV_rewind, r->rewind_seq, &ev);
-		if (got != 1 || ev.u.rewind.request != r->id)
-			return got < 0 ? -1 : 0;
-		r->rewind = ev.u.rewind;
-	}
-	if (r->finish_seq > 0) {
-		got = one_row(t, EV_finish, r->finish_seq, &ev);
-		if (got != 1 || ev.u.finish.request != r->id || ev.u.finish.reason < 0 ||
-			ev.u.finish.reason >= EV_N_finish)
-			return got < 0 ? -1 : 0;
-		tl_take_finish(t, r, &ev);
-	}
-	return 1;
+	for (size_t i = 0; got == 1 && i < sizeof row / sizeof *row; i++)
+		if (row[i].kind == EV_request || row[i].seq > 0) {
+			got = one_row(t, row[i].kind, row[i].seq, &ev);
+			got = got == 1 ? take_row(t, r, &ev) : got;
+		}
+	return got;
 }
 
 static int read_requests(struct timeline *t)

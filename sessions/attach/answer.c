@@ -183,10 +183,8 @@ static bool add_text(struct attach_answer *r, const cJSON *delta)
 
 	if (!n)
 		return true;
-	if (!ARRAY_ROOM(r->text, r->cap_text, r->n_text + n + 1))
+	if (!array_text(&r->text, &r->n_text, &r->cap_text, text, n))
 		return false;
-	memcpy(r->text + r->n_text, text, n + 1);
-	r->n_text += n;
 	if (r->a->o.text)
 		r->a->o.text(r->a->o.arg, text, n);
 	return true;

@@ -308,15 +308,13 @@ const char *attach_says(const struct attach *a)
 
 int attach_takes(const struct attach *a, const struct setting *s, struct err *e)
 {
-	static const int always[] = { ANSWER_AT_temperature, ANSWER_AT_top_p, ANSWER_AT_seed,
-		ANSWER_AT_max_tokens, ANSWER_AT_stop, ANSWER_AT_system };
-	static const int samples[] = { ANSWER_AT_top_k, ANSWER_AT_min_p };
+	/* the last two only where the server samples by them */
+	static const int takes[] = { ANSWER_AT_temperature, ANSWER_AT_top_p, ANSWER_AT_seed,
+		ANSWER_AT_max_tokens, ANSWER_AT_stop, ANSWER_AT_system, ANSWER_AT_top_k, ANSWER_AT_min_p };
+	const size_t n = sizeof takes / sizeof *takes - (a->server->samples ? 0 : 2);
 
-	for (size_t i = 0; i < sizeof always / sizeof *always; i++)
-		if (s == &answer_settings[always[i]])
-			return 0;
-	for (size_t i = 0; i < sizeof samples / sizeof *samples && a->server->samples; i++)
-		if (s == &answer_settings[samples[i]])
+	for (size_t i = 0; i < n; i++)
+		if (s == &answer_settings[takes[i]])
 			return 0;
 	return err_set(e, ERR_USAGE, "%s: this server decides (%s)", s->name, a->says);
 }

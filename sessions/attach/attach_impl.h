@@ -145,7 +145,7 @@ struct attach {
 	struct ev_polled polled; /* the newest that was told; .error is not valid */
 	char poll_error[ATTACH_WHY], poll_told[ATTACH_WHY];
 	bool polled_once;
-	struct ev_slot *slot; /* as told, by number */
+	struct ev_slot *slot; /* as told, without their steps */
 	int32_t n_slots, cap_slots;
 	int64_t poll_at_ns;
 

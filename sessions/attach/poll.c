@@ -142,12 +142,6 @@ int attach_meet(struct attach *a, struct err *e)
 
 /* ---- its figures ---- */
 
-static bool same_slot(const struct ev_slot *a, const struct ev_slot *b)
-{
-	return a->busy == b->busy && a->task == b->task && a->ctx == b->ctx && a->tokens == b->tokens &&
-		   a->generated == b->generated;
-}
-
 /* True: it changed, and was told. */
 static bool emit_slot(struct attach *a, const cJSON *o)
 {
@@ -156,7 +150,6 @@ static bool emit_slot(struct attach *a, const cJSON *o)
 
 	ev_init(&ev, EV_slot);
 	a->server->slot(&ev.u.slot, o);
-	ev.u.slot.step = a->step;
 	if (ev.u.slot.slot < 0 || ev.u.slot.slot >= ATTACH_SLOTS)
 		return false;
 	while (i < a->n_slots && a->slot[i].slot != ev.u.slot.slot)
@@ -164,11 +157,12 @@ static bool emit_slot(struct attach *a, const cJSON *o)
 	if (i == a->n_slots) {
 		if (!ARRAY_ROOM(a->slot, a->cap_slots, a->n_slots + 1))
 			return false;
-		a->slot[a->n_slots++].slot = ev.u.slot.slot;
-	} else if (same_slot(&a->slot[i], &ev.u.slot)) {
+		a->n_slots++;
+	} else if (!memcmp(&a->slot[i], &ev.u.slot, sizeof *a->slot)) {
 		return false;
 	}
 	a->slot[i] = ev.u.slot;
+	ev.u.slot.step = a->step;
 	stream_emit(&a->stream, &ev);
 	return true;
 }
@@ -243,12 +237,7 @@ static bool body_piece(void *who, int status, const char *bytes, size_t size)
 
 	if (status >= 400)
 		return true;
-	if (b->n + size > ATTACH_BODY || !ARRAY_ROOM(b->text, b->cap, b->n + size + 1))
-		return false;
-	memcpy(b->text + b->n, bytes, size);
-	b->n += size;
-	b->text[b->n] = '\0';
-	return true;
+	return b->n + size <= ATTACH_BODY && array_text(&b->text, &b->n, &b->cap, bytes, size);
 }
 
 static void body_end(void *who, const struct client_end *end)

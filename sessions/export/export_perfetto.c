@@ -202,11 +202,7 @@ static void on_batch(struct exporter *x, struct perfetto *p, const struct ev_bat
 
 static void on_time(struct perfetto *p, struct ev_span stages)
 {
-	size_t n = stages.size / sizeof p->stage[0];
-
-	p->n_stages = n < EV_N_stage ? (int)n : EV_N_stage;
-	if (p->n_stages)
-		memcpy(p->stage, stages.data, (size_t)p->n_stages * sizeof p->stage[0]);
+	p->n_stages = (int)ev_items(stages, p->stage, sizeof *p->stage, EV_N_stage);
 }
 
 static void write_stages(

@@ -158,14 +158,10 @@ int history_candidates(
 	struct history *h, const struct history_row *row, struct ev_candidate *out, int cap)
 {
 	struct event ev;
-	int n = 0;
 
-	if (reader_one(h->reader, EV_token, row->seq, &ev, &(struct err){ 0 }) == 1)
-		n = (int)(ev.u.token.candidates.size / sizeof *out);
-	n = n < cap ? n : cap;
-	if (n)
-		memcpy(out, ev.u.token.candidates.data, (size_t)n * sizeof *out);
-	return n;
+	if (reader_one(h->reader, EV_token, row->seq, &ev, &(struct err){ 0 }) != 1)
+		return 0;
+	return (int)ev_items(ev.u.token.candidates, out, sizeof *out, (size_t)cap);
 }
 
 const struct history_setting *history_setting(
