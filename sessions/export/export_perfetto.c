@@ -200,11 +200,6 @@ static void on_batch(struct exporter *x, struct perfetto *p, const struct ev_bat
 	}
 }
 
-static void on_time(struct perfetto *p, struct ev_span stages)
-{
-	p->n_stages = (int)ev_items(stages, p->stage, sizeof *p->stage, EV_N_stage);
-}
-
 static void write_stages(
 	struct exporter *x, const struct perfetto *p, int64_t drafters_ns, int64_t from, int64_t to)
 {
@@ -276,7 +271,9 @@ static void event(struct exporter *x, const struct event *ev)
 		break;
 	case EV_finish: on_finish(x, p, &ev->u.finish, t); break;
 	case EV_batch: on_batch(x, p, &ev->u.batch); break;
-	case EV_time: on_time(p, ev->u.time.stages); break;
+	case EV_time:
+		p->n_stages = (int)ev_items(ev->u.time.stages, p->stage, sizeof *p->stage, EV_N_stage);
+		break;
 	case EV_step: on_step(x, p, &ev->u.step, t); break;
 	case EV_preempt: on_preempt(x, request(p, ev->u.preempt.request), &ev->u.preempt, t); break;
 	case EV_page:
