@@ -169,8 +169,7 @@ static int prepare_all(struct recording *r, struct err *e)
 	for (int k = 0; k < EV_N_KINDS; k++)
 		if (prepare(r, &r->insert[k], schema_insert_sql((enum ev_kind)k), e))
 			return -1;
-	if (prepare(r, &r->insert_key,
-			sqlite3_mprintf("INSERT INTO main.keyframe VALUES(?,?,?,?,?,?,?)"), e) ||
+	if (prepare(r, &r->insert_key, schema_keyframe_insert_sql(), e) ||
 		prepare(r, &r->begin, sqlite3_mprintf("BEGIN IMMEDIATE"), e) ||
 		prepare(r, &r->commit, sqlite3_mprintf("COMMIT"), e) ||
 		prepare(r, &r->pages, sqlite3_mprintf("PRAGMA page_size"), e))

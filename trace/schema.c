@@ -162,6 +162,11 @@ static int create_keyframes(sqlite3 *db)
 	return 0;
 }
 
+char *schema_keyframe_insert_sql(void)
+{
+	return sqlite3_mprintf("INSERT INTO main.keyframe VALUES(?,?,?,?,?,?,?)");
+}
+
 static int create_codes(sqlite3 *db)
 {
 	for (const struct ev_code *c = ev_codes; c->list; c++)
