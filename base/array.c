@@ -26,3 +26,13 @@ bool array_grow(void *items, size_t each, void *cap, size_t cap_bytes, size_t ne
 	memcpy(cap, &more, cap_bytes);
 	return true;
 }
+
+bool array_text(char **text, size_t *n, size_t *cap, const char *bytes, size_t size)
+{
+	if (!ARRAY_ROOM(*text, *cap, *n + size + 1))
+		return false;
+	memcpy(*text + *n, bytes, size);
+	*n += size;
+	(*text)[*n] = '\0';
+	return true;
+}

@@ -15,4 +15,7 @@
 /* items: address of the pointer; cap: address of the integer of cap_bytes bytes. */
 bool array_grow(void *items, size_t each, void *cap, size_t cap_bytes, size_t need);
 
+/* Bytes at the end of a growing text of *n bytes, which a zero byte follows. False: likewise. */
+bool array_text(char **text, size_t *n, size_t *cap, const char *bytes, size_t size);
+
 #endif

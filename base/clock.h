@@ -15,6 +15,15 @@ static inline int64_t now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* Nanoseconds since 1970 UTC, as the machine's clock has it: for the start of a session alone. */
+static inline int64_t unix_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 /* Ticks of a counter of constant rate, for many short times within one measured by now_ns():
  * reading it costs a third of that. On x86 the time-stamp counter, else now_ns(); not the same on
  * all processors of some old machines. */

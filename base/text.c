@@ -2,6 +2,8 @@
  * their own, and the vowels and final consonants of conjoining Hangul none. */
 #include "base/text.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -259,15 +261,7 @@ struct string {
 
 static void append(struct string *s, const char *text, size_t size)
 {
-	if (s->failed)
-		return;
-	if (!ARRAY_ROOM(s->data, s->cap, s->size + size + 1)) {
-		s->failed = true;
-		return;
-	}
-	memcpy(s->data + s->size, text, size);
-	s->size += size;
-	s->data[s->size] = '\0';
+	s->failed = s->failed || !array_text(&s->data, &s->size, &s->cap, text, size);
 }
 
 static char *finish(struct string *s, size_t *size)
@@ -430,6 +424,27 @@ size_t text_line(const char *text, int w, bool ascii, size_t *next)
 	if (!*next && text[0])
 		*next = 1;
 	return at;
+}
+
+const char *text_cleaned(char *buf, size_t cap, const char *text, size_t size)
+{
+	char *clean = text_clean(text, size, false, NULL);
+
+	snprintf(buf, cap, "%s", clean ? clean : "");
+	free(clean);
+	return buf;
+}
+
+void text_append(char *buf, size_t cap, const char *between, const char *fmt, ...)
+{
+	size_t n = strlen(buf);
+	va_list args;
+
+	if (n && n + strlen(between) < cap)
+		n += (size_t)snprintf(buf + n, cap - n, "%s", between);
+	va_start(args, fmt);
+	vsnprintf(buf + n, cap - n, fmt, args);
+	va_end(args);
 }
 
 bool text_ends(const char *text, const char *end)

@@ -75,6 +75,11 @@ char *text_shell(const char *text);
  * there is a space; *next: where the line after begins (past a space or a newline; 0 only at the
  * end of text). */
 size_t text_line(const char *text, int w, bool ascii, size_t *next);
+/* A clean copy on one line in buf, cut to fit; "" if memory ran out. Returns buf. */
+const char *text_cleaned(char *buf, size_t cap, const char *text, size_t size);
+/* Appends as printf does, cut to fit; `between` comes before it unless buf is "". */
+void text_append(char *buf, size_t cap, const char *between, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* Which word of a list with such a separator it is, from 0; -1: none. */
 int text_word(const char *list, char separator, const char *word, size_t size);
 /* Whether it ends so. */

@@ -100,10 +100,46 @@ enum { EV_OWN_IDS = 1 << 19 };
 
 /* Sets every field of kind's struct to absent. */
 void ev_init(struct event *ev, enum ev_kind kind);
+/* Kinds as bits of a set. */
+#define EV_BIT(kind) (UINT64_C(1) << EV_##kind)
+
 /* The bytes of a C string; NULL: absent. */
 static inline struct ev_span ev_text(const char *s)
 {
 	return (struct ev_span){ s, s ? strlen(s) : 0 };
+}
+
+/* The text as a C string, cut to fit; absent: "". */
+static inline void ev_copy(char *to, size_t cap, struct ev_span text)
+{
+	const size_t n = !text.data ? 0 : text.size < cap ? text.size : cap - 1;
+
+	if (n)
+		memcpy(to, text.data, n);
+	to[n] = '\0';
+}
+static inline bool ev_is(struct ev_span text, const char *s)
+{
+	return text.data && text.size == strlen(s) && !memcmp(text.data, s, text.size);
+}
+
+/* Of packed bytes, which are little-endian as the machines are that this runs on, the item i, of
+ * `size` bytes; false: they end before it. */
+static inline bool ev_item(struct ev_span packed, size_t i, void *to, size_t size)
+{
+	if (!packed.data || i >= packed.size / size)
+		return false;
+	memcpy(to, (const char *)packed.data + i * size, size);
+	return true;
+}
+/* As many whole ones as there are, at most `most`. Returns how many. */
+static inline size_t ev_items(struct ev_span packed, void *to, size_t size, size_t most)
+{
+	const size_t there = packed.data ? packed.size / size : 0, n = there < most ? there : most;
+
+	if (n)
+		memcpy(to, packed.data, n * size);
+	return n;
 }
 
 /* Serial form: for the ring and for tests. ev_pack returns the size, and writes only if it fits

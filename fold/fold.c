@@ -47,6 +47,15 @@ void *tl_add(struct timeline *t, void *array, int32_t *n, int32_t *cap, size_t s
 	return memset(items + (size_t)(*n)++ * size, 0, size);
 }
 
+bool tl_room(struct timeline *t, float **of, size_t n)
+{
+	float *more = realloc(*of, n * sizeof *more);
+
+	t->full |= !more;
+	*of = more ? more : *of;
+	return more;
+}
+
 char *tl_text(struct timeline *t, struct ev_span s)
 {
 	char *text = s.data ? malloc(s.size + 1) : NULL;
@@ -68,20 +77,6 @@ int32_t tl_int32(int64_t v)
 float tl_part(double p)
 {
 	return p >= 0 && p <= 1 ? (float)p : NAN;
-}
-
-uint32_t tl_get32(const unsigned char *p)
-{
-	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-float tl_get_float(const unsigned char *p)
-{
-	uint32_t bits = tl_get32(p);
-	float f;
-
-	memcpy(&f, &bits, sizeof f);
-	return f;
 }
 
 /* A player goes back with the texts that it knows. */
@@ -119,13 +114,19 @@ bool tl_fold_session(struct timeline *t, const struct event *ev)
 	return true;
 }
 
-void tl_copy_span(char *to, size_t cap, struct ev_span s)
+void tl_settle(void *event, enum ev_kind kind, int64_t absent)
 {
-	size_t n = !s.data ? 0 : s.size < cap - 1 ? s.size : cap - 1;
+	char *member = event;
 
-	if (n)
-		memcpy(to, s.data, n);
-	to[n] = '\0';
+	for (int i = 0; i < ev_info[kind].n_fields; i++) {
+		const enum ev_type type = ev_info[kind].fields[i].type;
+
+		if (type == EV_TYPE_I && *(int64_t *)(void *)member < 0)
+			*(int64_t *)(void *)member = absent;
+		if (type >= EV_TYPE_T)
+			*(struct ev_span *)(void *)member = (struct ev_span){ NULL, 0 };
+		member += ev_field_size(type);
+	}
 }
 
 /* The page size changes only in an idle engine, which then makes its pool anew. */
@@ -150,8 +151,8 @@ bool tl_fold_setting(struct timeline *t, const struct event *ev)
 	struct tl_setting s = { .seq = ev->seq };
 	int32_t i = 0;
 
-	tl_copy_span(s.name, sizeof s.name, e->name);
-	tl_copy_span(s.value, sizeof s.value, e->value);
+	ev_copy(s.name, sizeof s.name, e->name);
+	ev_copy(s.value, sizeof s.value, e->value);
 	while (i < t->n_settings && strcmp(t->setting[i].name, s.name) != 0)
 		i++;
 	if (!s.name[0] || i == SETTINGS_MAX)

@@ -124,11 +124,6 @@ void key_put_struct(struct key_out *b, const struct tl_shape *s, const void *of,
 	}
 }
 
-static int64_t least_of(enum tl_type type)
-{
-	return type == TL_I64 || type == TL_I32 ? -1 : 0;
-}
-
 static int64_t most_of(enum tl_type type)
 {
 	return type == TL_I64   ? TL_INT_MAX
@@ -138,14 +133,16 @@ static int64_t most_of(enum tl_type type)
 							: 1;
 }
 
-static void get_number(struct key_in *in, const struct tl_field *f, char *of, const void *before)
+static void get_number(struct key_in *in, const struct tl_shape *s, const struct tl_field *f,
+	char *of, const void *before)
 {
+	const bool is_signed = (f->type == TL_I64 || f->type == TL_I32) && !s->counts;
 	int64_t v = (int64_t)((uint64_t)key_get(in) + (before ? (uint64_t)tl_number(f, before) : 0));
 	uint8_t small = (uint8_t)v;
 	int32_t middle = (int32_t)(uint32_t)(uint64_t)v;
 
-	in->bad |=
-		(v < least_of(f->type) || v > most_of(f->type)) && (f->type != TL_I64 || v != EV_NULL_I);
+	in->bad |= (v < (is_signed ? -1 : 0) || v > most_of(f->type)) &&
+			   (!is_signed || f->type != TL_I64 || v != EV_NULL_I);
 	if (!in->bad)
 		memcpy(of + f->at, f->size == 1 ? &small : f->size == 4 ? (void *)&middle : &v, f->size);
 }
@@ -205,6 +202,6 @@ void key_get_struct(struct key_in *in, const struct tl_shape *s, void *of, const
 		else if (f->type == TL_F32)
 			*(float *)(void *)((char *)of + f->at) = get_float(in);
 		else
-			get_number(in, f, of, before);
+			get_number(in, s, f, of, before);
 	}
 }

@@ -7,8 +7,6 @@
 #include "fold/keyframe_form.h"
 #include "fold/timeline_fold.h"
 
-#define BIT(kind) (UINT64_C(1) << EV_##kind)
-
 static struct key_in in_span(struct ev_span s)
 {
 	const unsigned char *data = s.data;
@@ -46,25 +44,13 @@ static bool request_is_sound(const struct timeline *t, const struct tl_request *
 	return true;
 }
 
-static bool group_is_sound(const struct tl_group *g)
-{
-	return g->seq > 0 && g->arrived > 0 && g->admitted >= 0 && g->ns >= 0 && g->most_ns >= 0 &&
-		   g->steps >= 0 && g->most_steps >= 0;
-}
-
-static bool waits_are_sound(const struct timeline *t)
+static bool counts_are_sound(const struct timeline *t)
 {
 	const struct tl_slo *s = &t->slo;
 
-	for (int32_t i = 0; i < t->n_users; i++)
-		if (!group_is_sound(&t->user[i]))
-			return false;
-	for (int32_t i = 0; i < t->n_priorities; i++)
-		if (!group_is_sound(&t->priority[i]))
-			return false;
-	return s->ended >= 0 && s->met >= 0 && s->met <= s->ended && s->late >= 0 &&
-		   s->late <= s->ended && s->slow >= 0 && s->slow <= s->ended && s->since_ns >= 0 &&
-		   s->last_ns >= 0;
+	return s->met <= s->ended && s->late <= s->ended && s->slow <= s->ended &&
+		   t->n_accepted <= t->n_drafted && t->n_rejected <= t->n_drafted &&
+		   t->n_hit_tokens <= t->n_prompt_tokens;
 }
 
 static bool requests_are_sound(const struct timeline *t)
@@ -92,15 +78,6 @@ static bool futures_are_sound(const struct timeline *t)
 	return true;
 }
 
-static bool counts_are_sound(const struct timeline *t)
-{
-	for (const struct tl_field *f = tl_shape_timeline.field; f->name; f++)
-		if (f->kept && f->type == TL_I64 && tl_number(f, t) < 0)
-			return false;
-	return t->n_accepted <= t->n_drafted && t->n_rejected <= t->n_drafted &&
-		   t->n_hit_tokens <= t->n_prompt_tokens;
-}
-
 /* ---- what lies in the events ---- */
 
 static void fold_past(struct timeline *t, const struct event *ev)
@@ -124,14 +101,15 @@ static int fold_begin(struct timeline *t, int64_t seq)
 	const struct tl_older *o = &t->older;
 
 	return o->rows(o->arg,
-			   BIT(session) | BIT(memory) | BIT(product) | BIT(outliers) | BIT(importance) |
-				   BIT(roof) | BIT(setting) | BIT(cost) | BIT(lesson) | BIT(answer) |
-				   BIT(attached) | BIT(polled) | BIT(slot) | BIT(rank) | BIT(handover) |
-				   BIT(training) | BIT(trained) | BIT(changed),
+			   EV_BIT(session) | EV_BIT(memory) | EV_BIT(product) | EV_BIT(outliers) |
+				   EV_BIT(importance) | EV_BIT(roof) | EV_BIT(setting) | EV_BIT(cost) |
+				   EV_BIT(lesson) | EV_BIT(answer) | EV_BIT(attached) | EV_BIT(polled) |
+				   EV_BIT(slot) | EV_BIT(rank) | EV_BIT(handover) | EV_BIT(training) |
+				   EV_BIT(trained) | EV_BIT(changed),
 			   1, seq, fold_past, t) ||
-		   o->rows(o->arg, BIT(bound), seq > BOUNDS_LIE_IN ? seq - BOUNDS_LIE_IN : 1, seq,
+		   o->rows(o->arg, EV_BIT(bound), seq > BOUNDS_LIE_IN ? seq - BOUNDS_LIE_IN : 1, seq,
 			   fold_past, t) ||
-		   o->rows(o->arg, BIT(vocab), t->vocab_seq + 1, INT64_MAX, fold_text, t);
+		   o->rows(o->arg, EV_BIT(vocab), t->vocab_seq + 1, INT64_MAX, fold_text, t);
 }
 
 /* 1, 0: there is no such event; -1. */
@@ -142,34 +120,38 @@ static int one_row(struct timeline *t, enum ev_kind kind, int64_t seq, struct ev
 	return got == 1 && (!tl_time_in_bounds(ev) || !tl_ints_in_bounds(ev)) ? 0 : got;
 }
 
+/* Takes what an event of this request has; false: it makes no sense. */
+static bool take_row(struct timeline *t, struct tl_request *r, const struct event *ev)
+{
+	switch (ev->kind) {
+	case EV_request: tl_take_request(t, r, ev); return ev->u.request.request == r->id;
+	case EV_lookup:
+		tl_take_lookup(r, ev);
+		return ev->u.lookup.request == r->id && tl_lookup_is_sound(&ev->u.lookup);
+	case EV_rewind: r->rewind = ev->u.rewind; return r->rewind.request == r->id;
+	default:
+		tl_take_finish(t, r, ev);
+		return r->finish.request == r->id && r->finish.reason >= 0 &&
+			   r->finish.reason < EV_N_finish;
+	}
+}
+
 static int read_request(struct timeline *t, struct tl_request *r)
 {
+	const struct {
+		enum ev_kind kind;
+		int64_t seq;
+	} row[] = { { EV_request, r->request_seq }, { EV_lookup, r->lookup_seq },
+		{ EV_rewind, r->rewind_seq }, { EV_finish, r->finish_seq } };
 	struct event ev;
-	int got = one_row(t, EV_request, r->request_seq, &ev);
+	int got = 1;
 
-	if (got != 1 || ev.u.request.request != r->id)
-		return got < 0 ? -1 : 0;
-	tl_take_request(t, r, &ev);
-	if (r->lookup_seq > 0) {
-		got = one_row(t, EV_lookup, r->lookup_seq, &ev);
-		if (got != 1 || ev.u.lookup.request != r->id || !tl_lookup_is_sound(&ev.u.lookup))
-			return got < 0 ? -1 : 0;
-		tl_take_lookup(r, &ev);
-	}
-	if (r->rewind_seq > 0) {
-		got = one_row(t, EV_rewind, r->rewind_seq, &ev);
-		if (got != 1 || ev.u.rewind.request != r->id)
-			return got < 0 ? -1 : 0;
-		r->rewind = ev.u.rewind;
-	}
-	if (r->finish_seq > 0) {
-		got = one_row(t, EV_finish, r->finish_seq, &ev);
-		if (got != 1 || ev.u.finish.request != r->id || ev.u.finish.reason < 0 ||
-			ev.u.finish.reason >= EV_N_finish)
-			return got < 0 ? -1 : 0;
-		tl_take_finish(t, r, &ev);
-	}
-	return 1;
+	for (size_t i = 0; got == 1 && i < sizeof row / sizeof *row; i++)
+		if (row[i].kind == EV_request || row[i].seq > 0) {
+			got = one_row(t, row[i].kind, row[i].seq, &ev);
+			got = got == 1 ? take_row(t, r, &ev) : got;
+		}
+	return got;
 }
 
 static int read_requests(struct timeline *t)
@@ -340,7 +322,7 @@ static bool get_state(struct timeline *t, const struct key_row *row, int64_t *ol
 	}
 	return !in.bad && in.at == in.end && t->n_pages == n_pages && t->n_ranks == n_ranks &&
 		   t->last_seq == row->seq && t->last_step == row->step && counts_are_sound(t) &&
-		   requests_are_sound(t) && futures_are_sound(t) && waits_are_sound(t);
+		   requests_are_sound(t) && futures_are_sound(t);
 }
 
 int timeline_restore(struct timeline *t, const struct key_row *row)

@@ -35,17 +35,7 @@
 #include "base/cycle.h"
 #include "base/histogram.h"
 #include "event/event.h"
-#include "fold/tl_attached.h"
-#include "fold/tl_draft.h"
-#include "fold/tl_machine.h"
-#include "fold/tl_pin.h"
-#include "fold/tl_ranks.h"
-#include "fold/tl_search.h"
-#include "fold/tl_bound.h"
-#include "fold/tl_study.h"
-#include "fold/tl_traffic.h"
-#include "fold/tl_canvas.h"
-#include "fold/tl_watched.h"
+#include "fold/timeline_parts.h"
 
 enum {
 	TL_CANDIDATES = 8,
@@ -284,7 +274,7 @@ struct timeline {
 	int32_t n_batch, cap_batch;
 	struct tl_draft *draft;
 	int32_t n_drafts, cap_drafts;
-	struct tl_ahead *ahead;
+	struct ev_ahead *ahead;
 	int32_t n_aheads, cap_aheads;
 	struct tl_window *window;
 	int32_t n_windows, cap_windows;

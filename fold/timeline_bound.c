@@ -26,15 +26,10 @@ bool tl_fold_bound(struct timeline *t, const struct event *ev)
 	to = tl_add(t, &t->bound, &t->n_bounds, &t->cap_bounds, sizeof *to);
 	if (!to)
 		return true;
-	*to = (struct tl_bound){ .request = e->request,
-		.pos = e->pos,
-		.allowed = e->allowed,
-		.depth = e->depth,
-		.ns = e->ns,
-		.forced = e->forced == 1,
-		.known = e->known == 1 };
-	tl_copy_span(to->stack, sizeof to->stack, e->stack);
-	tl_copy_span(to->forbidden, sizeof to->forbidden, e->forbidden);
+	to->e = *e;
+	tl_settle(&to->e, EV_bound, 0);
+	ev_copy(to->stack, sizeof to->stack, e->stack);
+	ev_copy(to->forbidden, sizeof to->forbidden, e->forbidden);
 	cut_to_lines(to->forbidden);
 	return true;
 }
@@ -42,7 +37,7 @@ bool tl_fold_bound(struct timeline *t, const struct event *ev)
 const struct tl_bound *timeline_bound(const struct timeline *t, int64_t request, int64_t pos)
 {
 	for (int32_t i = t->n_bounds; i-- > 0;)
-		if (t->bound[i].request == request && t->bound[i].pos == pos)
+		if (t->bound[i].e.request == request && t->bound[i].e.pos == pos)
 			return &t->bound[i];
 	return NULL;
 }

@@ -33,12 +33,9 @@ static bool begin(struct timeline *t, struct tl_canvas *c, const struct ev_denoi
 
 static void put_cells(struct tl_canvas *c, const struct ev_denoise *e)
 {
-	const size_t n = e->cells.size / sizeof(struct ev_denoised);
+	struct ev_denoised d;
 
-	for (size_t i = 0; i < n; i++) {
-		struct ev_denoised d;
-
-		memcpy(&d, (const char *)e->cells.data + i * sizeof d, sizeof d);
+	for (size_t i = 0; ev_item(e->cells, i, &d, sizeof d); i++) {
 		if ((int64_t)d.pos < e->pos || (int64_t)d.pos >= e->pos + e->tokens)
 			continue;
 		c->cell[d.pos - (uint32_t)c->from] = (struct tl_cell){ d.fixed ? (int32_t)e->nth : 0,

@@ -46,6 +46,7 @@ struct tl_shape {
 	uint32_t size;
 	int32_t most; /* items there can be */
 	bool sparse;  /* most items have nothing in them */
+	bool counts;  /* its numbers that a keyframe holds are 0 or more, and never absent */
 	/* The item with all that is known of it; NULL: as it is. */
 	const void *(*whole)(const struct timeline *t, const void *item);
 	/* Completes an item that was read from a keyframe; false: it is not sound. NULL: nothing to do.

@@ -19,8 +19,7 @@ bool tl_ints_in_bounds(const struct event *ev);
 /* timeline_search.c reads five kinds, and needs nothing of what the others fold: false for one that
  * makes no sense. */
 #define TL_SEARCH_KINDS                                                                            \
-	(UINT64_C(1) << EV_search | UINT64_C(1) << EV_sharing | UINT64_C(1) << EV_request |            \
-		UINT64_C(1) << EV_token | UINT64_C(1) << EV_finish)
+	(EV_BIT(search) | EV_BIT(sharing) | EV_BIT(request) | EV_BIT(token) | EV_BIT(finish))
 bool tl_fold_searches(struct timeline *t, const struct event *ev);
 /* The same for an event that lies before what was folded last. */
 void tl_fold_search_again(struct timeline *t, const struct event *ev);
@@ -101,12 +100,18 @@ struct tl_request *tl_request_find(struct timeline *t, int64_t id);
 /* One more item of `size` bytes, of zeros, at the end of an array that `array` points to; NULL with
  * t->full set. */
 void *tl_add(struct timeline *t, void *array, int32_t *n, int32_t *cap, size_t size);
+/* Room for n floats; false, with t->full set: there is none, and what is there stays. */
+bool tl_room(struct timeline *t, float **of, size_t n);
 /* Copy of a span as a string; NULL if it is absent or memory ran out. */
 char *tl_text(struct timeline *t, struct ev_span s);
-void tl_copy_span(char *to, size_t cap, struct ev_span s); /* cuts, ends with NUL */
+/* Its integers below 0 become `absent`, and its spans are gone; event: a struct ev_x. */
+void tl_settle(void *event, enum ev_kind kind, int64_t absent);
 int32_t tl_int32(int64_t v); /* absent or negative: -1; large ones saturate */
-float tl_part(double p);     /* outside of 0 … 1: NaN */
-uint32_t tl_get32(const unsigned char *p);
-float tl_get_float(const unsigned char *p);
+/* What a row may leave out, or a file lie about. */
+static inline int64_t tl_or_0(int64_t v)
+{
+	return v > 0 ? v : 0;
+}
+float tl_part(double p); /* outside of 0 … 1: NaN */
 
 #endif

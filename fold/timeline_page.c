@@ -188,28 +188,13 @@ static void heat_pages(struct timeline *t, const struct tl_request *r)
 	}
 }
 
-static bool attention_room(struct tl_attention *a, size_t n_shares, size_t n_layers)
+static bool take_reads(struct timeline *t, struct tl_attention *a, const struct ev_span *read)
 {
-	float *share = realloc(a->share, n_shares * sizeof *share);
-	float *near_zero = realloc(a->near_zero, n_layers * sizeof *near_zero);
-
-	if (share)
-		a->share = share;
-	if (near_zero)
-		a->near_zero = near_zero;
-	return share && near_zero;
-}
-
-static bool take_reads(struct tl_attention *a, const struct ev_span *read)
-{
-	float *to = read->size ? realloc(a->read, read->size * sizeof *to) : a->read;
-
-	if (!to && read->size)
+	if (read->size && !tl_room(t, &a->read, read->size))
 		return false;
-	a->read = to;
 	a->n_read = (int32_t)read->size;
 	for (int32_t p = 0; p < a->n_read; p++)
-		to[p] = (float)((const unsigned char *)read->data)[p] / 255.0f;
+		a->read[p] = (float)((const unsigned char *)read->data)[p] / 255.0f;
 	return true;
 }
 
@@ -228,9 +213,9 @@ bool tl_fold_attention(struct timeline *t, const struct event *ev)
 		(e->read.size && (e->read.size != n_pages || !e->read.data)))
 		return false;
 	a = &r->attention;
-	if (!attention_room(a, e->share.size, n_layers) || !take_reads(a, &e->read)) {
+	if (!tl_room(t, &a->share, e->share.size) || !tl_room(t, &a->near_zero, n_layers) ||
+		!take_reads(t, a, &e->read)) {
 		a->n_layers = a->n_pages = a->n_read = 0;
-		t->full = true;
 		return true;
 	}
 	a->step = e->step;
@@ -256,23 +241,19 @@ bool tl_fold_sparsity(struct timeline *t, const struct event *ev)
 	struct tl_request *r = tl_request_find(t, e->request);
 	const size_t n = e->share.size / 2, layers = n / EV_N_sparse;
 	const unsigned char *p = e->share.data;
-	float *share;
 
 	if (!r || !tl_step_is_now(t, e->step) || !p || !n || e->share.size % (2 * EV_N_sparse) ||
 		layers > TL_MAX_LAYERS)
 		return false;
-	share = realloc(r->sparsity.share, n * sizeof *share);
-	if (!share) {
-		t->full = true;
+	if (!tl_room(t, &r->sparsity.share, n))
 		return true;
-	}
 	for (size_t i = 0; i < n; i++) {
 		const int v = p[2 * i] | p[2 * i + 1] << 8;
 
-		share[i] = v == 65535 ? NAN : (float)v / 65534.0f;
+		r->sparsity.share[i] = v == 65535 ? NAN : (float)v / 65534.0f;
 	}
-	r->sparsity =
-		(struct tl_sparsity){ e->step, e->pos, e->since, e->rows, e->mark, (int32_t)layers, share };
+	r->sparsity = (struct tl_sparsity){ e->step, e->pos, e->since, e->rows, e->mark,
+		(int32_t)layers, r->sparsity.share };
 	return true;
 }
 
@@ -280,22 +261,17 @@ bool tl_fold_head(struct timeline *t, const struct event *ev)
 {
 	const struct ev_head *e = &ev->u.head;
 	struct tl_request *r = tl_request_find(t, e->request);
-	float *share;
 
 	if (!r || !tl_step_is_now(t, e->step) || !e->share.data || !e->share.size ||
 		e->share.size > INT32_MAX || e->layer < 0 || e->layer >= TL_MAX_LAYERS || e->head < 0 ||
 		e->head > INT32_MAX)
 		return false;
-	share = realloc(r->attention.head_share, e->share.size * sizeof *share);
-	if (!share) {
-		t->full = true;
+	if (!tl_room(t, &r->attention.head_share, e->share.size))
 		return true;
-	}
-	r->attention.head_share = share;
 	r->attention.head_pages = (int32_t)e->share.size;
 	r->attention.head_layer = (int32_t)e->layer;
 	r->attention.head = (int32_t)e->head;
 	r->attention.head_step = e->step;
-	unpack_shares(share, e->share.data, e->share.size);
+	unpack_shares(r->attention.head_share, e->share.data, e->share.size);
 	return true;
 }

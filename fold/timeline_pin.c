@@ -27,11 +27,6 @@ static struct tl_pin *tl_pin_new(struct timeline *t)
 	return &t->pin[t->n_pins++];
 }
 
-static int64_t count_of(int64_t n)
-{
-	return n > 0 ? n : 0;
-}
-
 bool tl_fold_pin(struct timeline *t, const struct event *ev)
 {
 	const struct ev_pin *e = &ev->u.pin;
@@ -45,10 +40,10 @@ bool tl_fold_pin(struct timeline *t, const struct event *ev)
 		p = p ? NULL : tl_pin_new(t);
 		if (p)
 			*p = (struct tl_pin){ .pin = e->pin,
-				.asked = count_of(e->asked),
-				.tokens = count_of(e->tokens),
-				.pages = count_of(e->pages),
-				.bytes = count_of(e->bytes) };
+				.asked = tl_or_0(e->asked),
+				.tokens = tl_or_0(e->tokens),
+				.pages = tl_or_0(e->pages),
+				.bytes = tl_or_0(e->bytes) };
 	}
 	if (!p)
 		return false;

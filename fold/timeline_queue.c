@@ -11,11 +11,9 @@ static bool order_makes_sense(struct ev_span s)
 
 	if (s.size % sizeof q || s.size > EV_QUEUE_MOST * sizeof q)
 		return false;
-	for (size_t at = 0; s.data && at < s.size; at += sizeof q) {
-		memcpy(&q, (const char *)s.data + at, sizeof q);
+	for (size_t i = 0; ev_item(s, i, &q, sizeof q); i++)
 		if (q.request < 1)
 			return false;
-	}
 	return true;
 }
 
@@ -26,12 +24,8 @@ bool tl_take_queue(struct timeline *t, const struct event *ev)
 
 	if (e->step < 1 || e->waiting < 0 || !order_makes_sense(e->order))
 		return false;
-	*q = (struct tl_queue){ .seq = ev->seq,
-		.step = e->step,
-		.waiting = tl_int32(e->waiting),
-		.n = e->order.data ? (int32_t)(e->order.size / sizeof *q->order) : 0 };
-	if (q->n)
-		memcpy(q->order, e->order.data, (size_t)q->n * sizeof *q->order);
+	*q = (struct tl_queue){ .seq = ev->seq, .step = e->step, .waiting = tl_int32(e->waiting) };
+	q->n = (int32_t)ev_items(e->order, q->order, sizeof *q->order, EV_QUEUE_MOST);
 	return true;
 }
 

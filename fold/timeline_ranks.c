@@ -4,15 +4,10 @@
 
 #include "fold/timeline_fold.h"
 
-static int64_t or_0(int64_t v)
-{
-	return v > 0 ? v : 0;
-}
-
 void tl_split_add(struct tl_split *s, const struct ev_rank *r)
 {
-	const int32_t part = (int32_t)(or_0(r->part) % TL_MOST_RANKS),
-				  stage = (int32_t)(or_0(r->stage) % TL_MOST_RANKS);
+	const int32_t part = (int32_t)(tl_or_0(r->part) % TL_MOST_RANKS),
+				  stage = (int32_t)(tl_or_0(r->stage) % TL_MOST_RANKS);
 
 	if (r->rank >= s->ranks && r->rank < TL_MOST_RANKS)
 		s->ranks = (int32_t)r->rank + 1;
@@ -41,20 +36,13 @@ bool tl_fold_rank(struct timeline *t, const struct event *ev)
 		return false;
 	r = &t->rank[e->rank];
 	t->n_ranks += e->rank == t->n_ranks;
-	r->has = (struct ev_rank){ .rank = e->rank,
-		.stage = or_0(e->stage),
-		.part = or_0(e->part),
-		.first_layer = or_0(e->first_layer),
-		.layers = or_0(e->layers),
-		.first_kv_head = e->first_kv_head < 0 ? EV_NULL_I : e->first_kv_head,
-		.kv_heads = or_0(e->kv_heads),
-		.weight_bytes = or_0(e->weight_bytes),
-		.page_bytes = or_0(e->page_bytes),
-		.threads = or_0(e->threads),
-		.process = or_0(e->process) };
-	tl_copy_span(r->isa, sizeof r->isa, e->isa);
-	tl_copy_span(r->transport, sizeof r->transport, e->transport);
-	tl_copy_span(r->host, sizeof r->host, e->host);
+	r->has = *e;
+	tl_settle(&r->has, EV_rank, 0);
+	if (e->first_kv_head < 0)
+		r->has.first_kv_head = EV_NULL_I;
+	ev_copy(r->isa, sizeof r->isa, e->isa);
+	ev_copy(r->transport, sizeof r->transport, e->transport);
+	ev_copy(r->host, sizeof r->host, e->host);
 	return true;
 }
 
@@ -67,17 +55,16 @@ static bool lane_makes_sense(const struct ev_traffic *e)
 
 static void take_lane(struct timeline *t, struct tl_rank *r, const struct ev_traffic *e)
 {
-	const unsigned char *p = e->lane.data;
-	uint32_t *to;
+	uint32_t ns, *to;
 
 	r->lane_step = e->step;
 	r->lane_start_ns = e->start_ns;
 	r->n_lane = 0;
-	for (size_t at = 0; at < e->lane.size; at += sizeof *to) {
+	while (ev_item(e->lane, (size_t)r->n_lane, &ns, sizeof ns)) {
 		to = tl_add(t, &r->lane, &r->n_lane, &r->cap_lane, sizeof *to);
 		if (!to)
 			return;
-		*to = tl_get32(p + at);
+		*to = ns;
 	}
 }
 
@@ -95,35 +82,25 @@ bool tl_fold_traffic(struct timeline *t, const struct event *ev)
 	*k = (struct tl_traffic){ .rank = e->rank,
 		.steps = 1,
 		.watched = e->lane.size > 0,
-		.compute_ns = or_0(e->compute_ns),
-		.exchange_ns = or_0(e->exchange_ns),
-		.slowed_ns = or_0(e->slowed_ns),
-		.exchanges = or_0(e->exchanges),
-		.sent = or_0(e->sent),
-		.received = or_0(e->received),
-		.control = or_0(e->control) };
+		.compute_ns = tl_or_0(e->compute_ns),
+		.exchange_ns = tl_or_0(e->exchange_ns),
+		.slowed_ns = tl_or_0(e->slowed_ns),
+		.exchanges = tl_or_0(e->exchanges),
+		.sent = tl_or_0(e->sent),
+		.received = tl_or_0(e->received),
+		.control = tl_or_0(e->control) };
 	if (e->lane.size)
 		take_lane(t, &t->rank[e->rank], e);
 	return true;
 }
 
-static void add(int64_t *to, int64_t v)
-{
-	*to = *to + v < TL_INT_MAX ? *to + v : TL_INT_MAX;
-}
-
+/* All its numbers but the rank's. */
 static void add_traffic(struct tl_traffic *sum, const struct tl_traffic *k)
 {
-	add(&sum->steps, k->steps);
-	add(&sum->rows, k->rows);
-	add(&sum->watched, k->watched);
-	add(&sum->compute_ns, k->compute_ns);
-	add(&sum->exchange_ns, k->exchange_ns);
-	add(&sum->slowed_ns, k->slowed_ns);
-	add(&sum->exchanges, k->exchanges);
-	add(&sum->sent, k->sent);
-	add(&sum->received, k->received);
-	add(&sum->control, k->control);
+	int64_t *to = &sum->steps;
+
+	for (const int64_t *v = &k->steps; v <= &k->control; v++, to++)
+		*to = *to + *v < TL_INT_MAX ? *to + *v : TL_INT_MAX;
 }
 
 void tl_ranks_step(struct timeline *t, struct tl_step *s)
@@ -165,34 +142,23 @@ struct tl_traffic timeline_traffic(const struct timeline *t, int32_t rank)
 	return sum[sum[0].steps ? 0 : 1];
 }
 
-static int64_t time_of(int64_t ns)
-{
-	return ns < 0 ? EV_NULL_I : ns;
-}
-
 bool tl_fold_handover(struct timeline *t, const struct event *ev)
 {
 	const struct ev_handover *e = &ev->u.handover;
 	struct tl_handover *h;
+	int64_t *time;
 
 	if (e->request < 1 || e->rank < 1)
 		return false;
 	if (t->n_handovers == TL_HANDOVERS)
 		memmove(t->handover, t->handover + 1, (size_t)--t->n_handovers * sizeof *t->handover);
 	h = &t->handover[t->n_handovers++];
-	*h = (struct tl_handover){ .e = { .request = e->request,
-								   .rank = e->rank,
-								   .pos = or_0(e->pos),
-								   .tokens = or_0(e->tokens),
-								   .computed = or_0(e->computed),
-								   .given = or_0(e->given),
-								   .there = or_0(e->there),
-								   .back = or_0(e->back),
-								   .asked_ns = time_of(e->asked_ns),
-								   .start_ns = time_of(e->start_ns),
-								   .first_ns = time_of(e->first_ns),
-								   .end_ns = time_of(e->end_ns),
-								   .equal = e->equal == 1 } };
-	tl_copy_span(h->why, sizeof h->why, e->why);
+	h->e = *e;
+	tl_settle(&h->e, EV_handover, 0);
+	h->e.equal = e->equal == 1;
+	time = &h->e.asked_ns;
+	for (const int64_t *was = &e->asked_ns; was <= &e->end_ns; was++, time++)
+		*time = *was < 0 ? EV_NULL_I : *was;
+	ev_copy(h->why, sizeof h->why, e->why);
 	return true;
 }

@@ -1,6 +1,5 @@
 /* Part of the timeline: the life of a request, from arrival to its end. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "fold/timeline_fold.h"
 
@@ -19,8 +18,7 @@ static int32_t *copy_words(struct timeline *t, struct ev_span s, int32_t *n_word
 		return NULL;
 	}
 	*n_words = (int32_t)n;
-	for (size_t i = 0; i < n; i++)
-		out[i] = (int32_t)tl_get32((const unsigned char *)s.data + 4 * i);
+	ev_items(s, out, sizeof *out, n);
 	return out;
 }
 

@@ -21,8 +21,7 @@ static struct tl_run *begin(struct timeline *t)
 		r = &t->run[t->n_runs++];
 	}
 	*r = (struct tl_run){ .first = t->last_step + 1 };
-	for (size_t i = 0; policy && policy[i] && i + 1 < sizeof r->policy; i++)
-		r->policy[i] = policy[i];
+	ev_copy(r->policy, sizeof r->policy, ev_text(policy));
 	return r;
 }
 

@@ -104,9 +104,9 @@ static bool begin(struct timeline *t, const struct ev_search *e, int64_t seq)
 
 static void take_request(struct timeline *t, const struct ev_request *e)
 {
-	const unsigned char *ids = e->prompt.data;
 	struct tl_member *m = &t->search_new;
 	struct tl_search *last = newest(t);
+	int32_t id;
 
 	for (struct tl_search *s = t->search; s < t->search + t->n_searches; s++)
 		if (e->kind != EV_REQUEST_KIND_search && s->winner && s->winner == e->parent && !s->taken)
@@ -116,8 +116,8 @@ static void take_request(struct timeline *t, const struct ev_request *e)
 		return;
 	m->n = 0;
 	m->logp = 0;
-	for (size_t i = 0; ids && i < e->prompt.size / 4 && m->n < INT32_MAX; i++, m->n++)
-		if (!add_id(t, &m->id, m->n, &m->cap, (int32_t)tl_get32(ids + 4 * i)))
+	for (; m->n < INT32_MAX && ev_item(e->prompt, (size_t)m->n, &id, sizeof id); m->n++)
+		if (!add_id(t, &m->id, m->n, &m->cap, id))
 			return;
 	m->request = e->request;
 	if (!last->text)

@@ -7,13 +7,6 @@
 
 #include "fold/timeline_fold.h"
 
-static void copy_name(char out[TL_DRAFTER], struct ev_span s)
-{
-	snprintf(out, TL_DRAFTER, "%.*s",
-		s.data ? (int)(s.size < TL_DRAFTER ? s.size : TL_DRAFTER - 1) : 0,
-		s.data ? (const char *)s.data : "");
-}
-
 /* By rows within a depth, as they are told; a point that is told again is measured anew. */
 bool tl_fold_cost(struct timeline *t, const struct event *ev)
 {
@@ -31,16 +24,15 @@ bool tl_fold_cost(struct timeline *t, const struct event *ev)
 	return true;
 }
 
-static double real_in(double v, double least)
+static double or_nan(double v)
 {
-	return isfinite(v) && v >= least ? v : (double)NAN;
+	return isfinite(v) && v >= 0 ? v : (double)NAN;
 }
 
 static void unpack_counts(uint32_t out[TL_PLACES], struct ev_span s)
 {
 	memset(out, 0, TL_PLACES * sizeof *out);
-	for (size_t i = 0; i < TL_PLACES && 4 * (i + 1) <= s.size && s.data; i++)
-		out[i] = tl_get32((const unsigned char *)s.data + 4 * i);
+	ev_items(s, out, sizeof *out, TL_PLACES);
 }
 
 /* The one that was told of longest ago. */
@@ -79,21 +71,21 @@ bool tl_fold_shadow(struct timeline *t, const struct event *ev)
 	char name[TL_DRAFTER];
 	struct tl_shadow *s;
 
-	copy_name(name, e->drafter);
+	ev_copy(name, sizeof name, e->drafter);
 	if (!*name || !tl_step_is_now(t, e->step))
 		return false;
 	s = shadow_of(t, name);
 	s->step = e->step;
 	s->used = e->used == 1;
-	s->steps = e->steps > 0 ? e->steps : 0;
-	s->tokens = e->tokens > 0 ? e->tokens : 0;
-	s->nodes = e->nodes > 0 ? e->nodes : 0;
-	s->propose_ns = e->propose_ns > 0 ? e->propose_ns : 0;
-	s->learn_ns = e->learn_ns > 0 ? e->learn_ns : 0;
+	s->steps = tl_or_0(e->steps);
+	s->tokens = tl_or_0(e->tokens);
+	s->nodes = tl_or_0(e->nodes);
+	s->propose_ns = tl_or_0(e->propose_ns);
+	s->learn_ns = tl_or_0(e->learn_ns);
 	s->best_nodes = tl_int32(e->best_nodes);
-	s->tokens_ema = real_in(e->tokens_ema, 0);
-	s->predicted = real_in(e->predicted, 0);
-	if (!isnan(real_in(e->measured, 0))) {
+	s->tokens_ema = or_nan(e->tokens_ema);
+	s->predicted = or_nan(e->predicted);
+	if (!isnan(or_nan(e->measured))) {
 		s->measured = e->measured;
 		s->measured_step = e->step;
 	}
@@ -105,22 +97,19 @@ bool tl_fold_shadow(struct timeline *t, const struct event *ev)
 bool tl_fold_choice(struct timeline *t, const struct event *ev)
 {
 	const struct ev_choice *e = &ev->u.choice;
-	struct tl_choice *c = &t->choice[t->n_choices];
+	struct tl_choice *c;
 
 	if (!tl_step_is_now(t, e->step))
 		return false;
-	if (t->n_choices == TL_CHOICES) {
-		memmove(t->choice, t->choice + 1, (TL_CHOICES - 1) * sizeof *c);
-		c--;
-		t->n_choices--;
-	}
-	t->n_choices++;
-	c->step = e->step;
-	c->nodes = tl_int32(e->nodes);
-	c->speed = real_in(e->speed, 0);
-	c->speed_before = real_in(e->speed_before, 0);
-	copy_name(c->drafter, e->drafter);
-	copy_name(c->before, e->before);
+	if (t->n_choices == TL_CHOICES)
+		memmove(t->choice, t->choice + 1, (size_t)--t->n_choices * sizeof *c);
+	c = &t->choice[t->n_choices++];
+	*c = (struct tl_choice){ .step = e->step,
+		.nodes = tl_int32(e->nodes),
+		.speed = or_nan(e->speed),
+		.speed_before = or_nan(e->speed_before) };
+	ev_copy(c->drafter, sizeof c->drafter, e->drafter);
+	ev_copy(c->before, sizeof c->before, e->before);
 	return true;
 }
 

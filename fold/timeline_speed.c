@@ -20,7 +20,7 @@ bool tl_product_of(struct tl_product *p, const struct ev_product *e)
 		.bytes = e->bytes,
 		.row_bytes = e->row_bytes,
 		.each_row = e->each_row == 1 };
-	tl_copy_span(p->format, sizeof p->format, e->format);
+	ev_copy(p->format, sizeof p->format, e->format);
 	return true;
 }
 
@@ -37,16 +37,14 @@ bool tl_fold_product(struct timeline *t, const struct event *ev)
 
 static void take_top(struct tl_outliers *o, struct ev_span top)
 {
-	const unsigned char *p = top.data;
-
-	for (o->n_top = 0; p && o->n_top < TL_TOP && (size_t)(o->n_top + 1) * 8 <= top.size; p += 8) {
+	struct {
 		uint32_t channel;
 		float size;
+	} one;
 
-		memcpy(&channel, p, sizeof channel);
-		memcpy(&size, p + 4, sizeof size);
-		o->channel[o->n_top] = tl_int32((int64_t)channel);
-		o->size[o->n_top++] = size;
+	for (; o->n_top < TL_TOP && ev_item(top, (size_t)o->n_top, &one, sizeof one); o->n_top++) {
+		o->channel[o->n_top] = tl_int32(one.channel);
+		o->size[o->n_top] = one.size;
 	}
 }
 
@@ -76,17 +74,6 @@ bool tl_fold_outliers(struct timeline *t, const struct event *ev)
 	return true;
 }
 
-/* The numbers of a span, of which at most `most` are taken. */
-static int32_t take_floats(float *to, int32_t most, struct ev_span span)
-{
-	const size_t n = span.data ? span.size / sizeof *to : 0;
-	const int32_t taken = n < (size_t)most ? (int32_t)n : most;
-
-	if (taken)
-		memcpy(to, span.data, (size_t)taken * sizeof *to);
-	return taken;
-}
-
 bool tl_fold_importance(struct timeline *t, const struct event *ev)
 {
 	const struct ev_importance *e = &ev->u.importance;
@@ -104,8 +91,8 @@ bool tl_fold_importance(struct timeline *t, const struct event *ev)
 	*i = (struct tl_importance){
 		.layer = tl_int32(e->layer), .channels = tl_int32(e->channels), .influence = e->influence
 	};
-	i->n_heads = take_floats(i->head, TL_IMPORTANT_HEADS, e->heads);
-	i->n_least = take_floats(i->least, TL_SIXTEENTHS, e->least);
+	i->n_heads = (int32_t)ev_items(e->heads, i->head, sizeof *i->head, TL_IMPORTANT_HEADS);
+	i->n_least = (int32_t)ev_items(e->least, i->least, sizeof *i->least, TL_SIXTEENTHS);
 	return true;
 }
 

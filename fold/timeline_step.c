@@ -1,5 +1,4 @@
 /* Part of the timeline: steps, who was in their batches, and where their time went. */
-#include <string.h>
 
 #include "fold/timeline_fold.h"
 
@@ -47,31 +46,18 @@ bool tl_fold_batch(struct timeline *t, const struct event *ev)
 	return true;
 }
 
-static int64_t or_0(int64_t v)
-{
-	return v > 0 ? v : 0;
-}
-
-/* A number that no int64_t holds is as if absent. */
-static int64_t get64(const unsigned char *p)
-{
-	return or_0((int64_t)(tl_get32(p) | (uint64_t)tl_get32(p + 4) << 32));
-}
-
-enum { STAGE_BYTES = sizeof(struct ev_stage_time) };
-
 /* Whole entries, of stages that there are, each once. */
-static bool stages_make_sense(struct ev_span s)
+static bool stages_make_sense(struct ev_span stages)
 {
-	const unsigned char *p = s.data;
+	struct ev_stage_time s;
 	bool seen[EV_N_stage] = { false };
 
-	if (!p || !s.size || s.size % STAGE_BYTES)
+	if (!stages.data || !stages.size || stages.size % sizeof s)
 		return false;
-	for (size_t at = 0; at < s.size; at += STAGE_BYTES) {
-		if (tl_get32(p + at + 4) || tl_get32(p + at) >= EV_N_stage || seen[tl_get32(p + at)])
+	for (size_t i = 0; ev_item(stages, i, &s, sizeof s); i++) {
+		if (s.stage >= EV_N_stage || seen[s.stage])
 			return false;
-		seen[tl_get32(p + at)] = true;
+		seen[s.stage] = true;
 	}
 	return true;
 }
@@ -79,25 +65,16 @@ static bool stages_make_sense(struct ev_span s)
 bool tl_fold_time(struct timeline *t, const struct event *ev)
 {
 	const struct ev_time *e = &ev->u.time;
-	const unsigned char *p = e->stages.data;
+	struct ev_stage_time s;
 
 	if (!stages_make_sense(e->stages) || !tl_step_is_open(t, e->step))
 		return false;
 	t->open.timed = true;
-	for (const unsigned char *end = p + e->stages.size; p < end; p += STAGE_BYTES)
-		t->open.time[tl_get32(p)] = (struct tl_time){ get64(p + 8), get64(p + 16), get64(p + 24) };
+	/* a number that no int64_t holds is as if absent */
+	for (size_t i = 0; ev_item(e->stages, i, &s, sizeof s); i++)
+		t->open.time[s.stage] = (struct tl_time){ tl_or_0((int64_t)s.ns), tl_or_0((int64_t)s.bytes),
+			tl_or_0((int64_t)s.ops) };
 	return true;
-}
-
-/* What a view would have to ask of each number is settled here: absent is 0. */
-static struct ev_step step_numbers(const struct ev_step *e)
-{
-	struct ev_step s = *e;
-	int64_t *v = (int64_t *)(void *)&s;
-
-	for (size_t i = 0; i < sizeof s / sizeof *v; i++)
-		v[i] = or_0(v[i]);
-	return s;
 }
 
 /* A new open step, with nothing in it yet. */
@@ -123,7 +100,8 @@ bool tl_fold_step(struct timeline *t, const struct event *ev)
 	if (!s)
 		return true;
 	*s = t->open;
-	s->s = step_numbers(e);
+	s->s = *e;
+	tl_settle(&s->s, EV_step, 0); /* so that no view has to ask of each whether it is there */
 	s->s.hold = e->hold >= 0 && e->hold < EV_N_hold ? e->hold : EV_NULL_I;
 	s->s.hold_first = e->hold_first > 0 ? e->hold_first : EV_NULL_I;
 	s->drafters_known = e->drafters_ns >= 0;

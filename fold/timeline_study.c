@@ -10,8 +10,8 @@ bool tl_fold_training(struct timeline *t, const struct event *ev)
 	struct tl_training *to = &t->training;
 
 	*to = (struct tl_training){ .e = *e };
-	tl_copy_span(to->name, sizeof to->name, e->name);
-	tl_copy_span(to->teacher, sizeof to->teacher, e->teacher);
+	ev_copy(to->name, sizeof to->name, e->name);
+	ev_copy(to->teacher, sizeof to->teacher, e->teacher);
 	return true;
 }
 
@@ -50,7 +50,7 @@ bool tl_fold_changed(struct timeline *t, const struct event *ev)
 	if (!to)
 		return true;
 	*to = (struct tl_changed){ .e = *e, .alpha = { NAN, NAN, NAN, NAN } };
-	tl_copy_span(to->method, sizeof to->method, e->method);
+	ev_copy(to->method, sizeof to->method, e->method);
 	if (e->alphas.data && e->alphas.size == sizeof to->alpha)
 		memcpy(to->alpha, e->alphas.data, sizeof to->alpha);
 	return true;

@@ -1,6 +1,5 @@
 /* Part of the timeline: tokens, and the drafts that were verified where they stand. */
 #include <math.h>
-#include <string.h>
 
 #include "base/cycle.h"
 #include "fold/timeline_fold.h"
@@ -19,33 +18,23 @@ static int32_t draft_verified_at(const struct timeline *t, int64_t request, int6
 
 static void unpack_candidates(struct tl_token *k, struct ev_span s)
 {
-	const unsigned char *p = s.data;
-	size_t n = p ? s.size / sizeof(struct ev_candidate) : 0;
-
-	k->n_candidates = (uint8_t)(n < TL_CANDIDATES ? n : TL_CANDIDATES);
-	for (int i = 0; i < k->n_candidates; i++, p += sizeof(struct ev_candidate)) {
-		uint32_t cut = tl_get32(p + 16);
-
-		k->candidate[i] = (struct ev_candidate){ .id = tl_get32(p),
-			.logit = tl_get_float(p + 4),
-			.p = tl_part((double)tl_get_float(p + 8)),
-			.arrival = tl_get_float(p + 12),
-			.cut = cut < EV_N_cut ? cut : EV_CUT_kept };
+	k->n_candidates = (uint8_t)ev_items(s, k->candidate, sizeof *k->candidate, TL_CANDIDATES);
+	for (struct ev_candidate *c = k->candidate; c < k->candidate + k->n_candidates; c++) {
+		c->p = tl_part((double)c->p);
+		c->cut = c->cut < EV_N_cut ? c->cut : EV_CUT_kept;
 	}
 }
 
 static void unpack_stages(struct tl_token *k, struct ev_span s)
 {
-	const unsigned char *p = s.data;
+	const size_t n = s.size / sizeof *k->stage;
 
-	const int n = (int)(s.size / sizeof(struct ev_stage));
-
-	k->staged =
-		p && s.size % sizeof(struct ev_stage) == 0 && n >= EV_N_STAGES && n <= EV_MOST_STAGES;
-	for (int i = 0; k->staged && i < n; i++, p += sizeof(struct ev_stage))
-		k->stage[i] = (struct ev_stage){ .left = tl_get32(p),
-			.mass = tl_part((double)tl_get_float(p + 4)),
-			.value = tl_get_float(p + 8) };
+	k->staged = s.data && s.size % sizeof *k->stage == 0 && n >= EV_N_STAGES && n <= EV_MOST_STAGES;
+	if (!k->staged)
+		return;
+	ev_items(s, k->stage, sizeof *k->stage, n);
+	for (size_t i = 0; i < n; i++)
+		k->stage[i].mass = tl_part((double)k->stage[i].mass);
 }
 
 void tl_unpack_token(struct tl_token *k, const struct ev_token *e, int64_t seq)
@@ -184,9 +173,7 @@ bool tl_fold_draft(struct timeline *t, const struct event *ev)
 		.p = tl_part(e->p),
 		.arrival = (float)e->arrival,
 		.winner_arrival = (float)e->winner_arrival };
-	if (e->drafter.data)
-		memcpy(d->drafter, e->drafter.data,
-			e->drafter.size < sizeof d->drafter ? e->drafter.size : sizeof d->drafter - 1);
+	ev_copy(d->drafter, sizeof d->drafter, e->drafter);
 	count_draft(t, r, d);
 	link_token(t, r, d, t->n_drafts - 1);
 	return true;
@@ -195,14 +182,14 @@ bool tl_fold_draft(struct timeline *t, const struct event *ev)
 bool tl_fold_ahead(struct timeline *t, const struct event *ev)
 {
 	const struct ev_ahead *e = &ev->u.ahead;
-	struct tl_ahead *a;
+	struct ev_ahead *a;
 
 	if (!tl_request_find(t, e->request) || e->came < 0 || e->came >= EV_N_ahead ||
 		!tl_step_is_open(t, e->step))
 		return false;
 	a = tl_add(t, &t->ahead, &t->n_aheads, &t->cap_aheads, sizeof *a);
 	if (a)
-		a->a = *e;
+		*a = *e;
 	return true;
 }
 
@@ -225,14 +212,12 @@ static bool is_sound(const struct ev_window *e)
 
 static bool add_ids(struct timeline *t, struct ev_span s, size_t n)
 {
-	const unsigned char *at = s.data;
-
 	for (size_t i = 0; i < n; i++) {
 		int32_t *id = tl_add(t, &t->window_id, &t->n_window_ids, &t->cap_window_ids, sizeof *id);
 
 		if (!id)
 			return false;
-		*id = (int32_t)tl_get32(at + 4 * i);
+		ev_item(s, i, id, sizeof *id);
 	}
 	return true;
 }

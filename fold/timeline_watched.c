@@ -4,17 +4,12 @@
 
 #include "fold/timeline_fold.h"
 
-static float shared(const unsigned char *p, size_t i)
+static float shared(struct ev_span s, size_t i)
 {
-	return (float)(p[2 * i] | p[2 * i + 1] << 8) / 65535.0f;
-}
+	uint16_t share = 0;
 
-static float float_at(const struct ev_span *s, size_t i)
-{
-	float x;
-
-	memcpy(&x, (const char *)s->data + i * sizeof x, sizeof x);
-	return x;
+	ev_item(s, i, &share, sizeof share);
+	return (float)share / 65535.0f;
 }
 
 static bool sizes_fit(const struct ev_experts *e, size_t layers)
@@ -33,24 +28,11 @@ static void unpack_experts(float *value, const struct ev_experts *e, size_t laye
 	for (size_t l = 0; l < layers; l++, value += 3 * n + 1) {
 		for (size_t i = 0; i < n; i++) {
 			value[i] = (float)((const unsigned char *)e->chosen.data)[l * n + i] / 255.0f;
-			value[n + i] = shared(e->load.data, l * n + i);
-			value[2 * n + i] = shared(e->load_ema.data, l * n + i);
+			value[n + i] = shared(e->load, l * n + i);
+			value[2 * n + i] = shared(e->load_ema, l * n + i);
 		}
-		value[3 * n] = float_at(&e->entropy, l);
+		ev_item(e->entropy, l, &value[3 * n], sizeof *value);
 	}
-}
-
-/* Room for so many values, whose old ones go; false: there is none. */
-static bool room_for(struct timeline *t, struct tl_watched *w, size_t n)
-{
-	float *value = realloc(w->value, n * sizeof *value);
-
-	t->full |= !value;
-	if (!value)
-		return false;
-	w->value = value;
-	w->n_values = (int32_t)n;
-	return true;
 }
 
 bool tl_fold_experts(struct timeline *t, const struct event *ev)
@@ -59,29 +41,30 @@ bool tl_fold_experts(struct timeline *t, const struct event *ev)
 	struct tl_request *r = tl_request_find(t, e->request);
 	const size_t layers = e->entropy.size / sizeof(float);
 	struct tl_watched *w = r ? &r->experts : NULL;
+	size_t n;
 
 	if (!w || !tl_step_is_now(t, e->step) || e->experts < 1 || e->experts > TL_EXPERTS ||
 		!sizes_fit(e, layers))
 		return false;
-	if (!room_for(t, w, layers * (3 * (size_t)e->experts + 1)))
+	n = layers * (3 * (size_t)e->experts + 1);
+	if (!tl_room(t, &w->value, n))
 		return true;
 	*w = (struct tl_watched){ e->step, e->pos, e->rows, e->read, e->whole, (int32_t)layers,
-		(int32_t)e->experts, tl_int32(e->used), w->n_values, w->value };
+		(int32_t)e->experts, tl_int32(e->used), (int32_t)n, w->value };
 	unpack_experts(w->value, e, layers);
 	return true;
 }
 
 static void unpack_layer(float *value, const struct ev_state *e, size_t l)
 {
-	uint32_t n[2];
+	uint32_t heads = 0, taps = 0;
 
-	memcpy(&n[0], (const char *)e->heads.data + 4 * l, 4);
-	memcpy(&n[1], (const char *)e->taps.data + 4 * l, 4);
-	value[TL_STATE_HEADS] = (float)n[0];
-	value[TL_STATE_TAPS] = (float)n[1];
-	value[TL_STATE_NORM] = float_at(&e->norm, l);
-	for (size_t i = 0; i < TL_RANKS; i++)
-		value[TL_STATE_HALF + i] = float_at(&e->half_life, l * TL_RANKS + i);
+	ev_item(e->heads, l, &heads, sizeof heads);
+	ev_item(e->taps, l, &taps, sizeof taps);
+	value[TL_STATE_HEADS] = (float)heads;
+	value[TL_STATE_TAPS] = (float)taps;
+	ev_item(e->norm, l, &value[TL_STATE_NORM], sizeof *value);
+	ev_item(e->half_life, l, &value[TL_STATE_HALF], TL_RANKS * sizeof *value);
 }
 
 static bool state_fits(const struct ev_state *e, size_t layers)
@@ -101,18 +84,17 @@ bool tl_fold_state(struct timeline *t, const struct event *ev)
 
 	if (!w || !tl_step_is_now(t, e->step) || !state_fits(e, layers))
 		return false;
-	if (!room_for(t, w, layers * TL_STATE + 2 * history))
+	if (!tl_room(t, &w->value, layers * TL_STATE + 2 * history))
 		return true;
 	*w = (struct tl_watched){ .step = e->step,
 		.pos = e->pos,
 		.n_layers = (int32_t)layers,
 		.n = (int32_t)history,
-		.n_values = w->n_values,
+		.n_values = (int32_t)(layers * TL_STATE + 2 * history),
 		.value = w->value };
 	for (size_t l = 0; l < layers; l++)
 		unpack_layer(w->value + l * TL_STATE, e, l);
-	for (size_t i = 0; i < 2 * history; i++)
-		w->value[layers * TL_STATE + i] = float_at(&e->history, i);
+	ev_items(e->history, w->value + layers * TL_STATE, sizeof *w->value, 2 * history);
 	return true;
 }
 

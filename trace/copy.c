@@ -15,11 +15,8 @@ enum { PATIENCE_MS = 5000 };
 
 static int open_one(sqlite3 **db, const char *path, int how)
 {
-	char *uri = schema_uri(path, NULL);
-	int rc = uri ? sqlite3_open_v2(uri, db, how | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL)
-				 : SQLITE_NOMEM;
+	int rc = schema_open(db, path, NULL, how);
 
-	sqlite3_free(uri);
 	if (!rc)
 		sqlite3_busy_timeout(*db, PATIENCE_MS);
 	return rc;

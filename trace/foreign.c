@@ -94,33 +94,34 @@ static void harden(sqlite3 *db)
 		NULL, NULL, NULL);
 }
 
+/* The first row of sql, which is freed; finalize it. NULL: there is none, or an error. */
+static sqlite3_stmt *first_row(sqlite3 *db, char *sql)
+{
+	sqlite3_stmt *s = NULL;
+	int rc = sql ? sqlite3_prepare_v2(db, sql, -1, &s, NULL) : SQLITE_NOMEM;
+
+	sqlite3_free(sql);
+	if (!rc && sqlite3_step(s) == SQLITE_ROW)
+		return s;
+	sqlite3_finalize(s);
+	return NULL;
+}
+
 /* First column of the first row. -1: *value is untouched. */
 static int get_int(sqlite3 *db, const char *sql, int64_t *value)
 {
-	sqlite3_stmt *s = NULL;
-	int rc = -1;
+	sqlite3_stmt *s = first_row(db, sqlite3_mprintf("%s", sql));
 
-	if (!sqlite3_prepare_v2(db, sql, -1, &s, NULL) && sqlite3_step(s) == SQLITE_ROW) {
+	if (s)
 		*value = sqlite3_column_int64(s, 0);
-		rc = 0;
-	}
-	return sqlite3_finalize(s) ? -1 : rc;
+	return s && !sqlite3_finalize(s) ? 0 : -1;
 }
 
 /* n_tables: entries of its schema. */
 static int open_as(struct foreign *f, const char *path, const char *query, int64_t *n_tables)
 {
-	char *uri = schema_uri(path, query);
-	int rc;
-
 	foreign_close(f);
-	rc = uri ? sqlite3_open_v2(uri, &f->db,
-				   SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
-					   SQLITE_OPEN_PRIVATECACHE,
-				   NULL)
-			 : SQLITE_NOMEM;
-	sqlite3_free(uri);
-	if (rc || !f->db)
+	if (schema_open(&f->db, path, query, SQLITE_OPEN_READONLY | SQLITE_OPEN_PRIVATECACHE) || !f->db)
 		return -1;
 	harden(f->db);
 	return get_int(f->db, "SELECT count(*) FROM sqlite_schema", n_tables);
@@ -186,15 +187,12 @@ static int check_version(sqlite3 *db, const char *path, int64_t n_tables, struct
 /* Checks that an event table is an ordinary table. */
 static int check_is_table(sqlite3 *db, const char *path, const char *table, struct err *e)
 {
-	sqlite3_stmt *s = NULL;
-	int64_t n = -1;
+	sqlite3_stmt *s = first_row(
+		db, sqlite3_mprintf("SELECT count(*) FROM sqlite_schema WHERE name = %Q COLLATE NOCASE"
+							" AND type = 'table' AND rootpage > 0",
+				table));
+	const int64_t n = s ? sqlite3_column_int64(s, 0) : -1;
 
-	if (!sqlite3_prepare_v2(db,
-			"SELECT count(*) FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE"
-			" AND type = 'table' AND rootpage > 0",
-			-1, &s, NULL) &&
-		!sqlite3_bind_text(s, 1, table, -1, SQLITE_STATIC) && sqlite3_step(s) == SQLITE_ROW)
-		n = sqlite3_column_int64(s, 0);
 	sqlite3_finalize(s);
 	if (n < 0)
 		return foreign_fail(db, path, e);
@@ -266,43 +264,33 @@ static int check_columns(sqlite3 *db, const char *path, enum ev_kind kind, struc
 
 static int quick_check(sqlite3 *db, const char *path, const char *table, struct err *e)
 {
-	char *sql = sqlite3_mprintf("PRAGMA main.quick_check(\"%w\")", table);
-	sqlite3_stmt *s = NULL;
+	sqlite3_stmt *s = first_row(db, sqlite3_mprintf("PRAGMA main.quick_check(\"%w\")", table));
+	const char *text = s ? (const char *)sqlite3_column_text(s, 0) : NULL;
 	char clean[200];
-	int rc = -1;
+	int rc = 0;
 
-	if (sql && !sqlite3_prepare_v2(db, sql, -1, &s, NULL) && sqlite3_step(s) == SQLITE_ROW) {
-		const char *text = (const char *)sqlite3_column_text(s, 0);
-
-		plain(clean, sizeof clean, text ? text : "out of memory");
-		rc = strcmp(clean, "ok") ? err_set(e, ERR_INPUT, "%s: a damaged recording: table %s: %s",
-									   path, table, clean)
-								 : 0;
-	} else {
-		foreign_fail(db, path, e);
-	}
-	sqlite3_free(sql);
+	plain(clean, sizeof clean, text ? text : "out of memory");
+	if (!s)
+		rc = foreign_fail(db, path, e);
+	else if (strcmp(clean, "ok") != 0)
+		rc = err_set(e, ERR_INPUT, "%s: a damaged recording: table %s: %s", path, table, clean);
 	sqlite3_finalize(s);
 	return rc;
 }
 
 int foreign_ours(const struct foreign *f, const char *path, struct err *e)
 {
-	sqlite3_stmt *s = NULL;
-	const char *server, *url;
-	int rc = 0;
+	sqlite3_stmt *s = first_row(f->db, sqlite3_mprintf("SELECT server, url FROM attached LIMIT 1"));
+	const char *server = s ? (const char *)sqlite3_column_text(s, 0) : NULL;
+	const char *url = s ? (const char *)sqlite3_column_text(s, 1) : NULL;
 
-	if (!sqlite3_prepare_v2(f->db, "SELECT server, url FROM attached LIMIT 1", -1, &s, NULL) &&
-		sqlite3_step(s) == SQLITE_ROW) {
-		server = (const char *)sqlite3_column_text(s, 0);
-		url = (const char *)sqlite3_column_text(s, 1);
-		rc = err_set(e, ERR_INPUT,
+	if (s)
+		err_set(e, ERR_INPUT,
 			"%s: its answers were computed by another server (%.20s at %.100s), which told neither "
 			"logits nor why: cutaway replay shows what it told",
 			path, server ? server : "?", url ? url : "?");
-	}
 	sqlite3_finalize(s);
-	return rc;
+	return s ? -1 : 0;
 }
 
 static int check_pages(struct foreign *f, const char *path, struct err *e)
@@ -329,10 +317,8 @@ int foreign_check_plain(const struct foreign *f, const char *path, const char *t
 
 static bool is_wal(sqlite3 *db)
 {
-	sqlite3_stmt *s = NULL;
-	bool wal = !sqlite3_prepare_v2(db, "PRAGMA main.journal_mode", -1, &s, NULL) &&
-			   sqlite3_step(s) == SQLITE_ROW &&
-			   !sqlite3_stricmp((const char *)sqlite3_column_text(s, 0), "wal");
+	sqlite3_stmt *s = first_row(db, sqlite3_mprintf("PRAGMA main.journal_mode"));
+	bool wal = s && !sqlite3_stricmp((const char *)sqlite3_column_text(s, 0), "wal");
 
 	sqlite3_finalize(s);
 	return wal;

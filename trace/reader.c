@@ -7,7 +7,6 @@
  * is kept and reported by all later calls. */
 #include "trace/reader.h"
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +25,12 @@ int reader_fail(struct reader *r)
 int reader_report(struct reader *r, struct err *e)
 {
 	return err_set(e, r->err.code, "%s", r->err.text);
+}
+
+int reader_fail_now(struct reader *r, struct err *e)
+{
+	reader_fail(r);
+	return reader_report(r, e);
 }
 
 int reader_prepare(struct reader *r, sqlite3_stmt **stmt, char *sql)

@@ -36,8 +36,9 @@ struct reader {
 
 /* Sets the kept error from SQLite's. Returns -1. */
 int reader_fail(struct reader *r);
-/* Copies the kept error. Returns -1. */
+/* Copies the kept error; the second keeps SQLite's before. Return -1. */
 int reader_report(struct reader *r, struct err *e);
+int reader_fail_now(struct reader *r, struct err *e);
 /* Frees sql. */
 int reader_prepare(struct reader *r, sqlite3_stmt **stmt, char *sql);
 /* First step with a seq >= from. false: none. */

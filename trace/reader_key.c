@@ -1,5 +1,4 @@
 /* See reader.h: keyframes, single rows and marks, which are read out of the order of events. */
-#include <string.h>
 
 #include "trace/reader_impl.h"
 #include "trace/schema.h"
@@ -85,10 +84,8 @@ int reader_one(struct reader *r, enum ev_kind kind, int64_t seq, struct event *e
 	sqlite3_reset(s->one);
 	sqlite3_bind_int64(s->one, 1, seq);
 	rc = sqlite3_step(s->one);
-	if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
-		reader_fail(r);
-		return reader_report(r, e);
-	}
+	if (rc != SQLITE_ROW && rc != SQLITE_DONE)
+		return reader_fail_now(r, e);
 	if (rc == SQLITE_DONE || sqlite3_column_int64(s->one, 0) != seq)
 		return 0;
 	return reader_take(r, s->one, kind, seq, ev) ? reader_report(r, e) : 1;
@@ -128,10 +125,7 @@ int reader_keyframe(struct reader *r, int64_t seq, struct key_row *row, struct e
 		take_keyframe(r->keyframe, row);
 		return 1;
 	}
-	if (rc == SQLITE_DONE)
-		return 0;
-	reader_fail(r);
-	return reader_report(r, e);
+	return rc == SQLITE_DONE ? 0 : reader_fail_now(r, e);
 }
 
 int reader_keyframes(struct reader *r, int64_t first_seq, int64_t last_seq, bool with_tokens,
@@ -153,10 +147,7 @@ int reader_keyframes(struct reader *r, int64_t first_seq, int64_t last_seq, bool
 			break;
 	}
 	sqlite3_reset(r->keyframes);
-	if (rc == SQLITE_ROW || rc == SQLITE_DONE)
-		return 0;
-	reader_fail(r);
-	return reader_report(r, e);
+	return rc == SQLITE_ROW || rc == SQLITE_DONE ? 0 : reader_fail_now(r, e);
 }
 
 /* In a finished file an index finds them (schema_indexes); in any other a scan from the end finds

@@ -140,14 +140,8 @@ static const char after_schema[] =
 
 static int open_database(struct recording *r, struct err *e)
 {
-	char *uri = schema_uri(r->path, NULL);
-	int rc = uri ? sqlite3_open_v2(uri, &r->db,
-					   SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
-						   SQLITE_OPEN_PRIVATECACHE,
-					   NULL)
-				 : SQLITE_NOMEM;
+	int rc = schema_open(&r->db, r->path, NULL, SQLITE_OPEN_READWRITE | SQLITE_OPEN_PRIVATECACHE);
 
-	sqlite3_free(uri);
 	if (!r->db)
 		return err_set(e, ERR_MEMORY, "out of memory for the recording");
 	if (rc)
@@ -160,36 +154,32 @@ static int open_database(struct recording *r, struct err *e)
 	return 0;
 }
 
-static int prepare(struct recording *r, sqlite3_stmt **stmt, const char *sql, struct err *e)
+/* Frees sql. */
+static int prepare(struct recording *r, sqlite3_stmt **stmt, char *sql, struct err *e)
 {
-	if (!sql || sqlite3_prepare_v3(r->db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL))
-		return fail(r, e);
-	return 0;
+	int rc = sql ? sqlite3_prepare_v3(r->db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL)
+				 : SQLITE_NOMEM;
+
+	sqlite3_free(sql);
+	return rc ? fail(r, e) : 0;
 }
 
 static int prepare_all(struct recording *r, struct err *e)
 {
-	for (int k = 0; k < EV_N_KINDS; k++) {
-		char *sql = schema_insert_sql((enum ev_kind)k);
-		int rc = prepare(r, &r->insert[k], sql, e);
-
-		sqlite3_free(sql);
-		if (rc)
+	for (int k = 0; k < EV_N_KINDS; k++)
+		if (prepare(r, &r->insert[k], schema_insert_sql((enum ev_kind)k), e))
 			return -1;
-	}
-	char *key = schema_keyframe_insert_sql();
-	int failed = prepare(r, &r->insert_key, key, e);
-
-	sqlite3_free(key);
-	if (failed)
+	if (prepare(r, &r->insert_key, schema_keyframe_insert_sql(), e) ||
+		prepare(r, &r->begin, sqlite3_mprintf("BEGIN IMMEDIATE"), e) ||
+		prepare(r, &r->commit, sqlite3_mprintf("COMMIT"), e) ||
+		prepare(r, &r->pages, sqlite3_mprintf("PRAGMA page_size"), e))
 		return -1;
-	if (prepare(r, &r->begin, "BEGIN IMMEDIATE", e) || prepare(r, &r->commit, "COMMIT", e) ||
-		prepare(r, &r->pages, "PRAGMA page_size", e) || sqlite3_step(r->pages) != SQLITE_ROW)
+	if (sqlite3_step(r->pages) != SQLITE_ROW)
 		return fail(r, e);
 	r->page_size = sqlite3_column_int64(r->pages, 0);
 	sqlite3_finalize(r->pages);
 	r->pages = NULL;
-	return prepare(r, &r->pages, "PRAGMA page_count", e);
+	return prepare(r, &r->pages, sqlite3_mprintf("PRAGMA page_count"), e);
 }
 
 static int measure(struct recording *r, struct err *e)
@@ -280,18 +270,13 @@ static int bind_field(sqlite3_stmt *s, int at, enum ev_type type, const char *me
 	}
 }
 
-static int begin(struct recording *r, struct err *e)
+/* bound: what binding its values gave. */
+static int run(struct recording *r, sqlite3_stmt *s, int bound, struct err *e)
 {
-	if (r->open)
-		return 0;
-	if (sqlite3_step(r->begin) != SQLITE_DONE) {
-		fail(r, e);
-		sqlite3_reset(r->begin);
-		return -1;
-	}
-	sqlite3_reset(r->begin);
-	r->open = true;
-	return 0;
+	int rc = bound || sqlite3_step(s) != SQLITE_DONE ? fail(r, e) : 0;
+
+	sqlite3_reset(s);
+	return rc;
 }
 
 static int add_keyframe(struct recording *r, const struct key_row *row, struct err *e)
@@ -305,9 +290,7 @@ static int add_keyframe(struct recording *r, const struct key_row *row, struct e
 		rc |= sqlite3_bind_int64(s, i + 1, number[i]);
 	rc |= sqlite3_bind_blob64(s, 6, row->tokens.data, row->tokens.size, SQLITE_STATIC);
 	rc |= sqlite3_bind_blob64(s, 7, row->state.data, row->state.size, SQLITE_STATIC);
-	if (rc || sqlite3_step(s) != SQLITE_DONE)
-		fail(r, e);
-	return sqlite3_reset(s) ? -1 : 0;
+	return run(r, s, rc, e);
 }
 
 int recording_add(struct recording *r, const struct event *ev, struct err *e)
@@ -319,8 +302,9 @@ int recording_add(struct recording *r, const struct event *ev, struct err *e)
 	struct ev_time packed;
 	int rc;
 
-	if (begin(r, e))
+	if (!r->open && run(r, r->begin, 0, e))
 		return -1;
+	r->open = true;
 	if (ev->kind == EV_time) {
 		packed = ev->u.time;
 		if (times_pack(&r->packed, ev->u.time.stages, &packed.stages))
@@ -333,12 +317,8 @@ int recording_add(struct recording *r, const struct event *ev, struct err *e)
 		rc |= bind_field(s, i + 3, info->fields[i].type, member);
 		member += ev_field_size(info->fields[i].type);
 	}
-	if (rc || sqlite3_step(s) != SQLITE_DONE) {
-		fail(r, e);
-		sqlite3_reset(s);
+	if (run(r, s, rc, e))
 		return -1;
-	}
-	sqlite3_reset(s);
 	r->seq = ev->seq;
 	r->rows++;
 	return keyframer_add(r->keyframer, ev, &row) ? add_keyframe(r, &row, e) : 0;
@@ -348,12 +328,8 @@ int recording_commit(struct recording *r, struct err *e)
 {
 	if (!r->open)
 		return 0;
-	if (sqlite3_step(r->commit) != SQLITE_DONE) {
-		fail(r, e);
-		sqlite3_reset(r->commit);
+	if (run(r, r->commit, 0, e))
 		return -1;
-	}
-	sqlite3_reset(r->commit);
 	r->open = false;
 	r->size.rows = r->rows;
 	r->size.seq = r->seq;

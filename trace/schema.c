@@ -261,3 +261,14 @@ char *schema_uri(const char *path, const char *query)
 		sqlite3_str_appendf(s, "?%s", query);
 	return sqlite3_str_finish(s);
 }
+
+int schema_open(sqlite3 **db, const char *path, const char *query, int flags)
+{
+	char *uri = schema_uri(path, query);
+	int rc = SQLITE_NOMEM;
+
+	if (uri)
+		rc = sqlite3_open_v2(uri, db, flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
+	sqlite3_free(uri);
+	return rc;
+}

@@ -5,21 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 enum { HEAD = 3, NUMBERS = 3, STAGE_MAX = 255 };
-
-static int reserve(struct times_buf *buf, size_t size)
-{
-	unsigned char *more;
-
-	if (size <= buf->cap)
-		return 0;
-	more = realloc(buf->data, size);
-	if (!more)
-		return -1;
-	buf->data = more;
-	buf->cap = size;
-	return 0;
-}
 
 /* Bytes that a number needs. */
 static unsigned width(uint64_t value)
@@ -31,24 +19,15 @@ static unsigned width(uint64_t value)
 	return n;
 }
 
-static struct ev_stage_time stage_at(struct ev_span stages, size_t i)
-{
-	struct ev_stage_time one;
-
-	memcpy(&one, (const char *)stages.data + i * sizeof one, sizeof one);
-	return one;
-}
-
 /* The smallest widths that fit all stages; false: this is not a list of stages. */
 static bool measure(struct ev_span stages, unsigned char *head)
 {
 	uint64_t all[NUMBERS] = { 0 };
+	struct ev_stage_time one;
 
-	if (stages.size % sizeof(struct ev_stage_time))
+	if (stages.size % sizeof one)
 		return false;
-	for (size_t i = 0; i < stages.size / sizeof(struct ev_stage_time); i++) {
-		struct ev_stage_time one = stage_at(stages, i);
-
+	for (size_t i = 0; ev_item(stages, i, &one, sizeof one); i++) {
 		if (one.stage > STAGE_MAX)
 			return false;
 		all[0] |= one.ns;
@@ -82,17 +61,16 @@ static uint64_t get(const unsigned char **from, unsigned n)
 int times_pack(struct times_buf *buf, struct ev_span stages, struct ev_span *out)
 {
 	unsigned char head[HEAD] = { 0 }, *to;
+	struct ev_stage_time one;
 
 	*out = (struct ev_span){ 0 };
 	if (!stages.data)
 		return 0;
-	if (reserve(buf, HEAD + stages.size)) /* a packed stage has 25 bytes at most */
+	if (!ARRAY_ROOM(buf->data, buf->cap, HEAD + stages.size)) /* a packed stage: 25 bytes at most */
 		return -1;
 	to = buf->data + HEAD;
 	if (measure(stages, head)) {
-		for (size_t i = 0; i < stages.size / sizeof(struct ev_stage_time); i++) {
-			struct ev_stage_time one = stage_at(stages, i);
-
+		for (size_t i = 0; ev_item(stages, i, &one, sizeof one); i++) {
 			*to++ = (unsigned char)one.stage;
 			to = put(put(put(to, one.ns, head[0]), one.bytes, head[1]), one.ops, head[2]);
 		}
@@ -127,7 +105,7 @@ int times_unpack(struct times_buf *buf, struct ev_span packed, struct ev_span *o
 			return 0;
 	stride = 1 + (size_t)head[0] + head[1] + head[2];
 	n = (packed.size - HEAD) / stride;
-	if (reserve(buf, n * sizeof(struct ev_stage_time) + 1))
+	if (!ARRAY_ROOM(buf->data, buf->cap, n * sizeof(struct ev_stage_time) + 1))
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		struct ev_stage_time one = { .stage = *from++ };

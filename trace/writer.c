@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/signals.h"
 #include "trace/recording.h"
 
@@ -36,10 +37,7 @@ struct writer {
 
 static int64_t now_ms(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	return now_ns() / 1000000;
 }
 
 static void publish(struct writer *w)

@@ -1,19 +1,10 @@
 /* The events of a step. See engine_impl.h. */
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/version.h"
 #include "engine/core/engine_impl.h"
-
-static int64_t wall_clock_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 void engine_emit_session(struct engine *e)
 {
@@ -22,7 +13,7 @@ void engine_emit_session(struct engine *e)
 	struct ev_session *s = &ev.u.session;
 
 	ev_init(&ev, EV_session);
-	s->unix_ns = wall_clock_ns();
+	s->unix_ns = unix_ns();
 	s->version = ev_text(CUTAWAY_VERSION);
 	s->build = ev_text(CUTAWAY_BUILD);
 	s->arith = K_ARITH_VERSION;

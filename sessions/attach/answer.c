@@ -75,12 +75,15 @@ static char *body_of(const struct attach_answer *r)
 
 static bool fail(struct attach_answer *r, const char *what, const char *detail)
 {
-	char *clean = text_clean(detail, strnlen(detail, 160), false, NULL);
+	const bool first = !r->why[0];
+	char clean[ATTACH_WHY];
 
 	r->reason = EV_FINISH_lost;
-	if (!r->why[0])
-		snprintf(r->why, sizeof r->why, "%s%s%s", what, *detail ? ": " : "", clean ? clean : "");
-	free(clean);
+	if (first)
+		snprintf(r->why, sizeof r->why, "%s", what);
+	if (first && *detail)
+		text_append(r->why, sizeof r->why, ": ", "%s",
+			text_cleaned(clean, sizeof clean, detail, strnlen(detail, 160)));
 	return false;
 }
 
@@ -180,10 +183,8 @@ static bool add_text(struct attach_answer *r, const cJSON *delta)
 
 	if (!n)
 		return true;
-	if (!ARRAY_ROOM(r->text, r->cap_text, r->n_text + n + 1))
+	if (!array_text(&r->text, &r->n_text, &r->cap_text, text, n))
 		return false;
-	memcpy(r->text + r->n_text, text, n + 1);
-	r->n_text += n;
 	if (r->a->o.text)
 		r->a->o.text(r->a->o.arg, text, n);
 	return true;
@@ -356,8 +357,8 @@ static void end_answer(struct attach_answer *r)
 	pthread_mutex_lock(&a->lock);
 	a->ended = (int)r->reason;
 	snprintf(a->ended_why, sizeof a->ended_why, "%s", r->why);
-	a->n_orders--;
 	pthread_mutex_unlock(&a->lock);
+	a->n_orders--;
 	a->answer = NULL;
 	free_answer(r);
 }
@@ -375,8 +376,7 @@ static void status_words(struct attach_answer *r, const struct client_end *end)
 	snprintf(what, sizeof what, "the server answers with status %d", end->status);
 	fail(r, what, error);
 	if (end->retry_after_s)
-		snprintf(r->why + strlen(r->why), sizeof r->why - strlen(r->why), " (again in %d s)",
-			end->retry_after_s);
+		text_append(r->why, sizeof r->why, "", " (again in %d s)", end->retry_after_s);
 }
 
 static void on_end(void *who, const struct client_end *end)

@@ -38,13 +38,6 @@ static struct attach_order *take_order(struct attach *a, bool answering)
 	return o;
 }
 
-static void done(struct attach *a)
-{
-	pthread_mutex_lock(&a->lock);
-	a->n_orders--;
-	pthread_mutex_unlock(&a->lock);
-}
-
 /* A stop goes before all that waits, which it drops. */
 static void put_order(struct attach *a, struct attach_order *o)
 {
@@ -115,12 +108,7 @@ int attach_note(struct attach *a, const char *name, const char *value, struct er
 
 bool attach_busy(struct attach *a)
 {
-	bool busy;
-
-	pthread_mutex_lock(&a->lock);
-	busy = a->n_orders > 0;
-	pthread_mutex_unlock(&a->lock);
-	return busy;
+	return a->n_orders > 0;
 }
 
 int attach_ended(struct attach *a, char *why, size_t cap)
@@ -184,17 +172,7 @@ static void carry_out(struct attach *a, struct attach_order *o)
 	}
 	free_order(o);
 	if (!runs)
-		done(a);
-}
-
-static bool stopping(struct attach *a)
-{
-	bool stop;
-
-	pthread_mutex_lock(&a->lock);
-	stop = a->stop;
-	pthread_mutex_unlock(&a->lock);
-	return stop;
+		a->n_orders--;
 }
 
 static void *run(void *arg)
@@ -203,7 +181,7 @@ static void *run(void *arg)
 	struct attach_order *o;
 	struct event ev;
 
-	while (!stopping(a)) {
+	while (!a->stop) {
 		while ((o = take_order(a, a->answer != NULL)))
 			carry_out(a, o);
 		attach_poll(a);
@@ -284,9 +262,7 @@ int attach_close(struct attach *a, struct err *e)
 
 	if (!a)
 		return 0;
-	pthread_mutex_lock(&a->lock);
 	a->stop = true;
-	pthread_mutex_unlock(&a->lock);
 	if (a->started) {
 		client_wake(a->client);
 		pthread_join(a->thread, NULL);
@@ -332,15 +308,13 @@ const char *attach_says(const struct attach *a)
 
 int attach_takes(const struct attach *a, const struct setting *s, struct err *e)
 {
-	static const int always[] = { ANSWER_AT_temperature, ANSWER_AT_top_p, ANSWER_AT_seed,
-		ANSWER_AT_max_tokens, ANSWER_AT_stop, ANSWER_AT_system };
-	static const int samples[] = { ANSWER_AT_top_k, ANSWER_AT_min_p };
+	/* the last two only where the server samples by them */
+	static const int takes[] = { ANSWER_AT_temperature, ANSWER_AT_top_p, ANSWER_AT_seed,
+		ANSWER_AT_max_tokens, ANSWER_AT_stop, ANSWER_AT_system, ANSWER_AT_top_k, ANSWER_AT_min_p };
+	const size_t n = sizeof takes / sizeof *takes - (a->server->samples ? 0 : 2);
 
-	for (size_t i = 0; i < sizeof always / sizeof *always; i++)
-		if (s == &answer_settings[always[i]])
-			return 0;
-	for (size_t i = 0; i < sizeof samples / sizeof *samples && a->server->samples; i++)
-		if (s == &answer_settings[samples[i]])
+	for (size_t i = 0; i < n; i++)
+		if (s == &answer_settings[takes[i]])
 			return 0;
 	return err_set(e, ERR_USAGE, "%s: this server decides (%s)", s->name, a->says);
 }

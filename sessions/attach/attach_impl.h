@@ -5,8 +5,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/foreign_json.h"
-
 #include "base/json.h"
 #include "event/stream.h"
 #include "sessions/attach/attach.h"
@@ -128,10 +126,11 @@ struct attach {
 	struct writer *writer;
 
 	pthread_t thread;
+	bool started;
+	atomic_bool stop;
+	atomic_int n_orders;  /* not done yet */
 	pthread_mutex_t lock; /* of what follows up to the blank line */
 	struct attach_order *first, *last;
-	int n_orders; /* not done yet */
-	bool stop, started;
 	int ended; /* how the newest answer ended, or -1 */
 	char ended_why[ATTACH_WHY];
 
@@ -146,19 +145,14 @@ struct attach {
 	struct ev_polled polled; /* the newest that was told; .error is not valid */
 	char poll_error[ATTACH_WHY], poll_told[ATTACH_WHY];
 	bool polled_once;
-	struct ev_slot *slot; /* as told, by number */
+	struct ev_slot *slot; /* as told, without their steps */
 	int32_t n_slots, cap_slots;
 	int64_t poll_at_ns;
 
 	uint32_t *known; /* [EV_OWN_IDS] hash of the text that this id of the server's has; 0: none yet
 					  */
-	struct attach_text {
-		char *bytes;
-		size_t size;
-	} * own; /* texts without an id, by id less EV_OWN_IDS */
-	int32_t n_own, cap_own;
-	int32_t *by_hash; /* [n_hash] index in own + 1; 0: free */
-	int32_t n_hash;
+	void *own;       /* a tree of texts without an id (tsearch) */
+	int32_t n_own;
 };
 
 /* tell.c: events */

@@ -1,13 +1,13 @@
 /* What a server told becomes events. See attach_impl.h. */
-#include <inttypes.h>
 #include <math.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <xxhash.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/median.h"
 #include "base/version.h"
 #include "sessions/attach/attach_impl.h"
@@ -23,55 +23,39 @@ static void emit_text(struct attach *a, int64_t id, const char *bytes, size_t si
 	stream_emit(&a->stream, &ev);
 }
 
-static int32_t *place_of(struct attach *a, const char *bytes, size_t size)
+/* A text that the server told without a number, and the number that it has here. */
+struct own_text {
+	int64_t id;
+	struct ev_span text;
+};
+
+static int by_text(const void *a, const void *b)
 {
-	size_t at = XXH3_64bits(bytes, size) & (size_t)(a->n_hash - 1);
+	const struct ev_span *x = &((const struct own_text *)a)->text;
+	const struct ev_span *y = &((const struct own_text *)b)->text;
 
-	for (;; at = (at + 1) & (size_t)(a->n_hash - 1)) {
-		const struct attach_text *t = a->by_hash[at] ? &a->own[a->by_hash[at] - 1] : NULL;
-
-		if (!t || (t->size == size && !memcmp(t->bytes, bytes, size)))
-			return &a->by_hash[at];
-	}
+	return x->size == y->size ? memcmp(x->data, y->data, x->size)
+							  : (x->size > y->size) - (x->size < y->size);
 }
 
-static bool grow_hash(struct attach *a)
-{
-	int32_t *old = a->by_hash, n = a->n_hash ? 2 * a->n_hash : 1024;
-
-	if (2 * (a->n_own + 1) <= a->n_hash)
-		return true;
-	a->by_hash = calloc((size_t)n, sizeof *a->by_hash);
-	if (!a->by_hash) {
-		a->by_hash = old;
-		return false;
-	}
-	free(old);
-	a->n_hash = n;
-	for (int32_t i = 0; i < a->n_own; i++)
-		*place_of(a, a->own[i].bytes, a->own[i].size) = i + 1;
-	return true;
-}
-
-/* The number of a text that the server told without one; -1: no memory, or too many. */
+/* -1: no memory, or too many. */
 static int64_t own_id(struct attach *a, const char *bytes, size_t size)
 {
-	int32_t *place;
-	char *copy;
+	const struct own_text key = { .text = { bytes, size } };
+	struct own_text *t, **known = tfind(&key, &a->own, by_text);
 
-	if (!grow_hash(a))
+	if (known)
+		return (*known)->id;
+	if (a->n_own == EV_OWN_IDS || !(t = malloc(sizeof *t + size)))
 		return -1;
-	place = place_of(a, bytes, size);
-	if (*place)
-		return EV_OWN_IDS + *place - 1;
-	if (a->n_own == EV_OWN_IDS || !ARRAY_ROOM(a->own, a->cap_own, a->n_own + 1) ||
-		!(copy = malloc(size + 1)))
+	*t = (struct own_text){ EV_OWN_IDS + a->n_own, { memcpy(t + 1, bytes, size), size } };
+	if (!tsearch(t, &a->own, by_text)) {
+		free(t);
 		return -1;
-	memcpy(copy, bytes, size);
-	a->own[a->n_own++] = (struct attach_text){ copy, size };
-	*place = a->n_own;
-	emit_text(a, EV_OWN_IDS + a->n_own - 1, bytes, size);
-	return EV_OWN_IDS + a->n_own - 1;
+	}
+	a->n_own++;
+	emit_text(a, t->id, bytes, size);
+	return t->id;
 }
 
 /* An id that comes with another text than before is not that text's. */
@@ -90,10 +74,7 @@ static int64_t id_of(struct attach *a, const struct attach_token *t)
 
 void attach_emit_free(struct attach *a)
 {
-	for (int32_t i = 0; i < a->n_own; i++)
-		free(a->own[i].bytes);
-	free(a->own);
-	free(a->by_hash);
+	tdestroy(a->own, free);
 	free(a->known);
 }
 
@@ -107,13 +88,11 @@ static struct ev_span text_or_absent(const char *text)
 void attach_emit_session(struct attach *a)
 {
 	const struct attach_server_info *t = &a->reported;
-	struct timespec now;
 	struct event ev;
 
-	clock_gettime(CLOCK_REALTIME, &now);
 	stream_begin(&a->stream);
 	ev_init(&ev, EV_session);
-	ev.u.session.unix_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	ev.u.session.unix_ns = unix_ns();
 	ev.u.session.version = ev_text(CUTAWAY_VERSION);
 	ev.u.session.model_name = text_or_absent(t->model);
 	ev.u.session.ctx = t->ctx;

@@ -1,5 +1,4 @@
 /* What a server says of itself: at the start who it is, then its figures. See attach_impl.h. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,16 +25,13 @@ static char *ask(struct attach *a, const char *path, int *status, struct err *e)
 
 static int refused(struct attach *a, int status, const char *text, struct err *e)
 {
-	char *clean = text_clean(text, strnlen(text, 160), false, NULL);
+	char clean[ATTACH_WHY];
 
 	if (status == 401 || status == 403)
-		err_set(e, ERR_USAGE, "%s asks for another key: --api-key, or CUTAWAY_API_KEY",
+		return err_set(e, ERR_USAGE, "%s asks for another key: --api-key, or CUTAWAY_API_KEY",
 			a->reported.url);
-	else
-		err_set(e, ERR_IO, "%s/v1/models answers with status %d: %s", a->reported.url, status,
-			clean ? clean : "");
-	free(clean);
-	return -1;
+	return err_set(e, ERR_IO, "%s/v1/models answers with status %d: %s", a->reported.url, status,
+		text_cleaned(clean, sizeof clean, text, strnlen(text, 160)));
 }
 
 /* The model that was asked for, or the first. */
@@ -146,12 +142,6 @@ int attach_meet(struct attach *a, struct err *e)
 
 /* ---- its figures ---- */
 
-static bool same_slot(const struct ev_slot *a, const struct ev_slot *b)
-{
-	return a->busy == b->busy && a->task == b->task && a->ctx == b->ctx && a->tokens == b->tokens &&
-		   a->generated == b->generated;
-}
-
 /* True: it changed, and was told. */
 static bool emit_slot(struct attach *a, const cJSON *o)
 {
@@ -160,7 +150,6 @@ static bool emit_slot(struct attach *a, const cJSON *o)
 
 	ev_init(&ev, EV_slot);
 	a->server->slot(&ev.u.slot, o);
-	ev.u.slot.step = a->step;
 	if (ev.u.slot.slot < 0 || ev.u.slot.slot >= ATTACH_SLOTS)
 		return false;
 	while (i < a->n_slots && a->slot[i].slot != ev.u.slot.slot)
@@ -168,11 +157,12 @@ static bool emit_slot(struct attach *a, const cJSON *o)
 	if (i == a->n_slots) {
 		if (!ARRAY_ROOM(a->slot, a->cap_slots, a->n_slots + 1))
 			return false;
-		a->slot[a->n_slots++].slot = ev.u.slot.slot;
-	} else if (same_slot(&a->slot[i], &ev.u.slot)) {
+		a->n_slots++;
+	} else if (!memcmp(&a->slot[i], &ev.u.slot, sizeof *a->slot)) {
 		return false;
 	}
 	a->slot[i] = ev.u.slot;
+	ev.u.slot.step = a->step;
 	stream_emit(&a->stream, &ev);
 	return true;
 }
@@ -247,12 +237,7 @@ static bool body_piece(void *who, int status, const char *bytes, size_t size)
 
 	if (status >= 400)
 		return true;
-	if (b->n + size > ATTACH_BODY || !ARRAY_ROOM(b->text, b->cap, b->n + size + 1))
-		return false;
-	memcpy(b->text + b->n, bytes, size);
-	b->n += size;
-	b->text[b->n] = '\0';
-	return true;
+	return b->n + size <= ATTACH_BODY && array_text(&b->text, &b->n, &b->cap, bytes, size);
 }
 
 static void body_end(void *who, const struct client_end *end)

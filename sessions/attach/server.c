@@ -44,12 +44,9 @@ int64_t attach_int(const cJSON *o, const char *key)
 
 void attach_word(const cJSON *o, const char *key, char *out, size_t cap)
 {
-	const cJSON *v = foreign_member(o, key);
-	char *clean =
-		cJSON_IsString(v) ? text_clean(v->valuestring, strlen(v->valuestring), false, NULL) : NULL;
+	const char *text = cJSON_GetStringValue(foreign_member(o, key));
 
-	snprintf(out, cap, "%s", clean ? clean : "");
-	free(clean);
+	text_cleaned(out, cap, text ? text : "", text ? strlen(text) : 0);
 }
 
 /* ---- metrics ---- */

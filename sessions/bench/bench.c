@@ -65,6 +65,7 @@ static int close_all(struct bench *b, struct err *e)
 	int status = session_close(&b->session, e);
 	free(b->ids);
 	bench_free_memory(b);
+	free(b);
 	return status;
 }
 
@@ -212,10 +213,7 @@ int bench_run(const struct engine_options *o, const char *only,
 	int status =
 		wanted(" start_ms start_to_first_token_ms ", only) ? bench_measure_start(&used, out, e) : 0;
 	status = status || open_all(b, &used, e) || measure_figures(b, only, out, e);
-	if (close_all(b, e))
-		status = -1;
-	free(b);
-	return status ? -1 : 0;
+	return close_all(b, e) || status ? -1 : 0;
 }
 
 /* ---- by turns with another program ---- */
@@ -261,8 +259,5 @@ int bench_turns(const struct engine_options *o, const char *figure,
 	if (!b)
 		return err_set(e, ERR_MEMORY, "no memory for the bench");
 	int status = open_all(b, &used, e) || take_turns(b, c, turn, arg, e);
-	if (close_all(b, e))
-		status = -1;
-	free(b);
-	return status ? -1 : 0;
+	return close_all(b, e) || status ? -1 : 0;
 }

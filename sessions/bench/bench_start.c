@@ -5,6 +5,7 @@
 #include "sessions/bench/bench_impl.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -41,34 +42,13 @@ static int start(const struct engine_options *o, struct start *s)
 	return status ? -1 : 0;
 }
 
-static bool write_all(int fd, const void *data, size_t size)
-{
-	for (size_t done = 0; done < size;) {
-		ssize_t n = write(fd, (const char *)data + done, size - done);
-		if (n < 0 && errno != EINTR)
-			return false;
-		done += n > 0 ? (size_t)n : 0;
-	}
-	return true;
-}
-
-static bool read_all(int fd, void *data, size_t size)
-{
-	for (size_t done = 0; done < size;) {
-		ssize_t n = read(fd, (char *)data + done, size - done);
-		if (!n || (n < 0 && errno != EINTR))
-			return false;
-		done += n > 0 ? (size_t)n : 0;
-	}
-	return true;
-}
-
-/* Frees nothing: the child exits. */
+/* Frees nothing: the child exits. What it writes at once, the parent reads at once. */
 static _Noreturn void child(const struct engine_options *o, int fd)
 {
 	struct start s = { .status = 0 };
+	_Static_assert(sizeof s <= PIPE_BUF, "a write to a pipe is whole");
 	s.status = start(o, &s);
-	_exit(!write_all(fd, &s, sizeof s));
+	_exit(TEMP_FAILURE_RETRY(write(fd, &s, sizeof s)) != sizeof s);
 }
 
 int bench_time_start(const struct engine_options *o, double *opened, double *token, struct err *e)
@@ -81,11 +61,10 @@ int bench_time_start(const struct engine_options *o, double *opened, double *tok
 	if (pid == 0)
 		child(o, fd[1]);
 	close(fd[1]);
-	bool told = pid > 0 && read_all(fd[0], &s, sizeof s);
+	bool told = pid > 0 && TEMP_FAILURE_RETRY(read(fd[0], &s, sizeof s)) == sizeof s;
 	close(fd[0]);
 	if (pid > 0)
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			;
+		TEMP_FAILURE_RETRY(waitpid(pid, NULL, 0));
 	if (!told)
 		return err_set(e, ERR_MEMORY, "bench: a process that measures a start %s",
 			pid < 0 ? "could not begin" : "died");

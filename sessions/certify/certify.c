@@ -10,8 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
+#include "base/text.h"
 #include "engine/model/gguf.h"
 #include "sessions/certify/certify_private.h"
 
@@ -38,9 +39,7 @@ struct certify {
 
 static double now(void)
 {
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+	return (double)now_ns() * 1e-9;
 }
 
 /* ---- time ---- */
@@ -172,9 +171,9 @@ static int count(struct certify *c, const struct certify_plan *p, const struct e
 			v->cases += works;
 			v->rows += works ? c->row_trace.n : 0;
 			v->idle += chosen && !works;
+			n_idle += chosen && !works;
 			if (chosen && !works)
-				snprintf(idle + strlen(idle), cap - strlen(idle), "%s%s", n_idle++ ? ", " : "",
-					c->axes.axis[a].name);
+				text_append(idle, cap, ", ", "%s", c->axes.axis[a].name);
 			if (chosen)
 				evidence_say(p, ev, (enum axis)a, seen, cap);
 			if (works)
@@ -272,11 +271,10 @@ static int try_values(struct certify *c, bool only_plan, struct err *e)
 
 static void describe(const struct certify *c, const int *choice, char *what, size_t cap)
 {
-	size_t n = 0;
-	for (int a = 0; a < N_AXES && n < cap; a++)
+	for (int a = 0; a < N_AXES; a++)
 		if (choice[a])
-			n += (size_t)snprintf(what + n, cap - n, "%s%s %s", n ? ", " : "", c->axes.axis[a].name,
-				c->axes.axis[a].value[choice[a]]);
+			text_append(
+				what, cap, ", ", "%s %s", c->axes.axis[a].name, c->axes.axis[a].value[choice[a]]);
 }
 
 static struct certify_plan plan_item(const struct certify *c, const struct mixed_case *m)
@@ -396,8 +394,7 @@ static int list_formats(const char *path, char *out, size_t cap, struct err *e)
 	gguf_close(g);
 	for (int t = 0; t < K_N_TYPES; t++)
 		if (seen[t])
-			snprintf(
-				out + strlen(out), cap - strlen(out), "%s%s", *out ? " " : "", k_types[t].name);
+			text_append(out, cap, " ", "%s", k_types[t].name);
 	return 0;
 }
 

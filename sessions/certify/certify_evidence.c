@@ -3,11 +3,10 @@
  * Batch, row and drafts have evidence per step: every value that a step had took effect, chosen or
  * not, and two of them have met only where one step had both. The others hold for a whole case.
  * Thread: any; no state. */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "engine/sched/policy.h"
 #include "sessions/certify/certify_private.h"
 
@@ -110,17 +109,6 @@ bool evidence_is_whole(const struct certify_plan *p, const struct evidence *ev)
 	return true;
 }
 
-__attribute__((format(printf, 3, 4))) static void say(char *seen, size_t cap, const char *form, ...)
-{
-	size_t n = strlen(seen);
-	va_list args;
-	if (n && n + 2 < cap)
-		n += (size_t)snprintf(seen + n, cap - n, ", ");
-	va_start(args, form);
-	vsnprintf(seen + n, cap - n, form, args);
-	va_end(args);
-}
-
 /* "17 to 9 requests in a step" */
 static void say_batch(const struct evidence *ev, char *seen, size_t cap)
 {
@@ -130,50 +118,58 @@ static void say_batch(const struct evidence *ev, char *seen, size_t cap)
 		most = ev->step[k].members > most ? ev->step[k].members : most;
 	}
 	if (least < most)
-		say(seen, cap, "%d to %d requests in a step", most, least);
+		text_append(seen, cap, ", ", "%d to %d requests in a step", most, least);
 	else
-		say(seen, cap, "%d requests in a step", most);
+		text_append(seen, cap, ", ", "%d requests in a step", most);
+}
+
+static void say_watched(const char *how, const struct evidence *ev, char *seen, size_t cap)
+{
+	if (!strcmp(how, "twin"))
+		text_append(seen, cap, ", ", "%lld rows of the exact twin%s", (long long)ev->twins,
+			ev->apart_twins ? ", which differ" : "");
+	else
+		text_append(seen, cap, ", ", "%lld looks at attention", (long long)ev->watched);
+	if (!strcmp(how, "recorded"))
+		text_append(seen, cap, ", ", "%lld events on disk", (long long)ev->recorded);
 }
 
 void evidence_say(
 	const struct certify_plan *p, const struct evidence *ev, enum axis a, char *seen, size_t cap)
 {
 	if (a == AXIS_PAGE_ORDER)
-		say(seen, cap, "%lld of %lld pages apart", (long long)ev->apart, (long long)ev->taken);
+		text_append(seen, cap, ", ", "%lld of %lld pages apart", (long long)ev->apart,
+			(long long)ev->taken);
 	else if (a == AXIS_CHUNK)
-		say(seen, cap, "%lld rows at once", (long long)ev->most_rows);
+		text_append(seen, cap, ", ", "%lld rows at once", (long long)ev->most_rows);
 	else if (a == AXIS_BATCH)
 		say_batch(ev, seen, cap);
 	else if (a == AXIS_ROW && evidence_has(p, ev, a, p->choice[a]))
-		say(seen, cap, "after %d others", axes_number(p, a));
+		text_append(seen, cap, ", ", "after %d others", axes_number(p, a));
 	else if (a == AXIS_PREFIX && p->choice[a] == CERTIFY_PINNED)
-		say(seen, cap, "%lld tokens from the cache, a pin kept %lld", (long long)ev->hit,
-			(long long)ev->pinned);
+		text_append(seen, cap, ", ", "%lld tokens from the cache, a pin kept %lld",
+			(long long)ev->hit, (long long)ev->pinned);
 	else if (a == AXIS_PREFIX)
-		say(seen, cap, "%lld tokens from the cache", (long long)ev->hit);
+		text_append(seen, cap, ", ", "%lld tokens from the cache", (long long)ev->hit);
 	else if (a == AXIS_KV)
-		say(seen, cap, "%lld tokens that computed all before them", (long long)ev->again);
+		text_append(
+			seen, cap, ", ", "%lld tokens that computed all before them", (long long)ev->again);
 	else if (a == AXIS_PREEMPTION)
-		say(seen, cap, "preempted %lld times", (long long)ev->preempted);
+		text_append(seen, cap, ", ", "preempted %lld times", (long long)ev->preempted);
 	else if (a == AXIS_UNSEEN)
-		say(seen, cap, "%lld positions, unseen from %lld", (long long)ev->reach,
+		text_append(seen, cap, ", ", "%lld positions, unseen from %lld", (long long)ev->reach,
 			(long long)ev->unseen_from);
 	else if (a == AXIS_POLICY && sched_policies[p->choice[a]]->turn == SCHED_TOGETHER)
-		say(seen, cap, "%lld admitted out of turn", (long long)ev->reordered);
+		text_append(seen, cap, ", ", "%lld admitted out of turn", (long long)ev->reordered);
 	else if (a == AXIS_POLICY)
-		say(seen, cap, "paused in %lld steps", (long long)ev->paused);
+		text_append(seen, cap, ", ", "paused in %lld steps", (long long)ev->paused);
 	else if (a == AXIS_DRAFTS ||
 			 (!p->choice[AXIS_DRAFTS] &&
 				 (a == AXIS_DRAFTER || (a == AXIS_RULE && !p->choice[AXIS_DRAFTER]))))
-		say(seen, cap, "%lld drafts verified, %lld accepted", (long long)ev->verified,
+		text_append(seen, cap, ", ", "%lld drafts verified, %lld accepted", (long long)ev->verified,
 			(long long)ev->accepted);
 	else if (a == AXIS_GRAMMAR)
-		say(seen, cap, "%lld tokens under a grammar", (long long)ev->bound);
-	else if (a == AXIS_WATCHED && !strcmp(axes_chosen(p, a), "twin"))
-		say(seen, cap, "%lld rows of the exact twin%s", (long long)ev->twins,
-			ev->apart_twins ? ", which differ" : "");
+		text_append(seen, cap, ", ", "%lld tokens under a grammar", (long long)ev->bound);
 	else if (a == AXIS_WATCHED)
-		say(seen, cap, "%lld looks at attention", (long long)ev->watched);
-	if (a == AXIS_WATCHED && !strcmp(axes_chosen(p, a), "recorded"))
-		say(seen, cap, "%lld events on disk", (long long)ev->recorded);
+		say_watched(axes_chosen(p, a), ev, seen, cap);
 }

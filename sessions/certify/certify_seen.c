@@ -1,8 +1,8 @@
 /* What is seen of a case while it runs: all evidence comes from events, through a sink; nothing
  * reads the engine's internals. See certify_private.h. Thread: the engine's. */
-#include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "engine/memory/memory.h"
 #include "sessions/certify/certify_private.h"
 
@@ -111,12 +111,9 @@ static void see_finish(struct certify_run *r, const struct ev_finish *f)
 
 static void see_memory(struct certify_run *r, const struct ev_memory *m)
 {
-	char *to = r->ev->memory;
-	size_t n = strlen(to);
-
 	if (m->memory >= 0 && m->memory < MEMORY_GROUPS)
 		r->is_state[m->memory] = memory_kind_of(m->kind)->is_state;
-	snprintf(to + n, sizeof r->ev->memory - n, "%s%s %lld layer%s", n ? ", " : "",
+	text_append(r->ev->memory, sizeof r->ev->memory, ", ", "%s %lld layer%s",
 		memory_kind_of(m->kind)->name, (long long)m->layers, m->layers == 1 ? "" : "s");
 }
 
@@ -131,10 +128,8 @@ static void see_setting(struct certify_run *r, const struct ev_setting *s)
 		{ "skip-zeros", r->ev->zeros, sizeof r->ev->zeros } };
 
 	for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-		if (s->name.size == strlen(kept[i].name) &&
-			!memcmp(s->name.data, kept[i].name, s->name.size))
-			snprintf(
-				kept[i].to, kept[i].cap, "%.*s", (int)s->value.size, (const char *)s->value.data);
+		if (ev_is(s->name, kept[i].name))
+			ev_copy(kept[i].to, kept[i].cap, s->value);
 }
 
 /* In the step of its token, so the newest rows are looked at first. */

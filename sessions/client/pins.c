@@ -17,15 +17,13 @@ static cJSON *read_answer(
 {
 	cJSON *o = foreign_json_parse(a->text, a->size);
 	const char *why = foreign_text(foreign_member(o, "error"), "message");
-	char *clean = why ? text_clean(why, strlen(why), false, NULL) : NULL;
+	char clean[sizeof e->text] = "no answer of cutaway serve";
 
-	if (o && a->status == 200) {
-		free(clean);
+	if (o && a->status == 200)
 		return o;
-	}
-	err_set(e, ERR_INPUT, "%s%s: %s (status %d)", root, path,
-		clean ? clean : "no answer of cutaway serve", a->status);
-	free(clean);
+	if (why)
+		text_cleaned(clean, sizeof clean, why, strlen(why));
+	err_set(e, ERR_INPUT, "%s%s: %s (status %d)", root, path, clean, a->status);
 	cJSON_Delete(o);
 	return NULL;
 }

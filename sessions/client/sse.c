@@ -10,12 +10,7 @@ enum { MOST_BYTES = 1 << 20, MOST_OF_ALL = 1 << 30 };
 
 static bool add(char **text, size_t *n, size_t *cap, const char *bytes, size_t size)
 {
-	if (*n + size > MOST_BYTES || !ARRAY_ROOM(*text, *cap, *n + size + 1))
-		return false;
-	memcpy(*text + *n, bytes, size);
-	*n += size;
-	(*text)[*n] = 0;
-	return true;
+	return *n + size <= MOST_BYTES && array_text(text, n, cap, bytes, size);
 }
 
 static bool add_data(struct sse *s, const char *value, size_t size)

@@ -8,15 +8,6 @@
 #include "base/find.h"
 #include "trace/reader.h"
 
-static void copy_text(char *buf, size_t cap, const struct ev_span *t)
-{
-	const size_t n = !t->data ? 0 : t->size < cap ? t->size : cap - 1;
-
-	if (n)
-		memcpy(buf, t->data, n);
-	buf[n] = '\0';
-}
-
 /* ---- marks ---- */
 
 static enum compare_phase phase_of(const char *word)
@@ -69,10 +60,9 @@ static void fold_setting(struct compare *c, int side, const struct ev_setting *e
 {
 	char value[COMPARE_LABEL + 40];
 
-	copy_text(value, sizeof value, &ev->name);
-	if (strcmp(value, COMPARE_MARK) != 0)
+	if (!ev_is(ev->name, COMPARE_MARK))
 		return;
-	copy_text(value, sizeof value, &ev->value);
+	ev_copy(value, sizeof value, ev->value);
 	fold_mark(c, side, value);
 }
 
@@ -156,7 +146,7 @@ static void fold_finish(struct compare_answer *a, const struct ev_finish *ev)
 	a->over = true;
 	a->finish = (int)ev->reason;
 	a->counted &= ev->reason < EV_FINISH_cancelled;
-	copy_text(a->why, sizeof a->why, &ev->why);
+	ev_copy(a->why, sizeof a->why, ev->why);
 }
 
 static void fold_session(struct compare_side *s, const struct ev_session *ev)
@@ -164,9 +154,9 @@ static void fold_session(struct compare_side *s, const struct ev_session *ev)
 	char backend[16], isa[16];
 
 	s->vocab = ev->vocab;
-	copy_text(s->model, sizeof s->model, &ev->model_name);
-	copy_text(backend, sizeof backend, &ev->backend);
-	copy_text(isa, sizeof isa, &ev->isa);
+	ev_copy(s->model, sizeof s->model, ev->model_name);
+	ev_copy(backend, sizeof backend, ev->backend);
+	ev_copy(isa, sizeof isa, ev->isa);
 	snprintf(
 		s->machine, sizeof s->machine, "%s %s, %lld threads", backend, isa, (long long)ev->threads);
 }
@@ -246,11 +236,9 @@ static void fold(void *arg, const struct event *ev)
 
 int compare_read(struct compare *c, int side, const char *path, struct err *e)
 {
-	const uint64_t kinds = UINT64_C(1) << EV_session | UINT64_C(1) << EV_setting |
-						   UINT64_C(1) << EV_vocab | UINT64_C(1) << EV_request |
-						   UINT64_C(1) << EV_batch | UINT64_C(1) << EV_token |
-						   UINT64_C(1) << EV_score | UINT64_C(1) << EV_rewind |
-						   UINT64_C(1) << EV_step | UINT64_C(1) << EV_finish;
+	const uint64_t kinds = EV_BIT(session) | EV_BIT(setting) | EV_BIT(vocab) | EV_BIT(request) |
+						   EV_BIT(batch) | EV_BIT(token) | EV_BIT(score) | EV_BIT(rewind) |
+						   EV_BIT(step) | EV_BIT(finish);
 
 	for (int i = 0; i < 2; i++)
 		if (side < 0 || side == i)

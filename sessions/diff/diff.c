@@ -1,9 +1,9 @@
 /* See diff.h: opening and matching. */
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/text.h"
 #include "sessions/diff/diff_impl.h"
 
 const char *const diff_cause_names[DIFF_N_CAUSES] = { "equal", "alone", "prompt", "forced",
@@ -172,32 +172,24 @@ static int make_pairs(struct diff *d, const struct key *a, const struct key *b, 
 
 /* ---- the sessions ---- */
 
-static void note(struct diff *d, const char *fmt, ...)
-{
-	size_t n = strlen(d->session);
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(d->session + n, sizeof d->session - n, fmt, ap);
-	va_end(ap);
-}
-
 static void compare_sessions(struct diff *d)
 {
 	const struct history *a = d->h[0], *b = d->h[1];
 	const struct lossy_settings x = history_lossy(d->h[0], NULL), y = history_lossy(d->h[1], NULL);
 
 	if (!d->same_model)
-		note(d, "model: %.60s (%.12s) and %.60s (%.12s)\n", a->model_name, a->model_sha256,
-			b->model_name, b->model_sha256);
+		text_append(d->session, sizeof d->session, "", "model: %.60s (%.12s) and %.60s (%.12s)\n",
+			a->model_name, a->model_sha256, b->model_name, b->model_sha256);
 	if (a->arith != b->arith)
-		note(d, "arithmetic: %lld and %lld\n", (long long)a->arith, (long long)b->arith);
+		text_append(d->session, sizeof d->session, "", "arithmetic: %lld and %lld\n",
+			(long long)a->arith, (long long)b->arith);
 	for (int i = 0; i < x.n && a->n_requests && b->n_requests; i++)
 		if (strcmp(x.value[i], y.value[i]) != 0)
-			note(d, "%s: %s and %s (lossy: it changes the logits)\n", x.row[i]->name, x.value[i],
+			text_append(d->session, sizeof d->session, "",
+				"%s: %s and %s (lossy: it changes the logits)\n", x.row[i]->name, x.value[i],
 				y.value[i]);
 	if (strcmp(a->backend, b->backend) || strcmp(a->isa, b->isa) || a->threads != b->threads)
-		note(d,
+		text_append(d->session, sizeof d->session, "",
 			"computed by: %.15s %.15s, %lld threads and %.15s %.15s, %lld threads (which changes "
 			"no bit)\n",
 			a->backend, a->isa, (long long)a->threads, b->backend, b->isa, (long long)b->threads);

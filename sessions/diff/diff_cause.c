@@ -1,8 +1,8 @@
 /* Where a pair diverges, why, and how far. See diff.h. */
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "sessions/diff/diff_impl.h"
 
 enum { MAX_CANDIDATES = 16 };
@@ -92,22 +92,11 @@ static void measure(struct diff *d, struct diff_pair *p)
 
 /* ---- settings ---- */
 
-static void cause_say(struct diff_pair *p, const char *fmt, ...)
-{
-	size_t n = strlen(p->settings);
-	va_list ap;
-
-	if (n && n + 3 < sizeof p->settings)
-		n += (size_t)snprintf(p->settings + n, sizeof p->settings - n, ", ");
-	va_start(ap, fmt);
-	vsnprintf(p->settings + n, sizeof p->settings - n, fmt, ap);
-	va_end(ap);
-}
-
 static void say_int(struct diff_pair *p, const char *name, int64_t a, int64_t b)
 {
 	if (a != b)
-		cause_say(p, "%s %lld and %lld", name, (long long)a, (long long)b);
+		text_append(p->settings, sizeof p->settings, ", ", "%s %lld and %lld", name, (long long)a,
+			(long long)b);
 }
 
 static bool penalised(const struct sample_params *p)
@@ -140,7 +129,8 @@ static void compare_settings(struct diff_pair *p)
 		setting_text(&answer_settings[i], &a, x, sizeof x);
 		setting_text(&answer_settings[i], &b, y, sizeof y);
 		if (!setting_same(&answer_settings[i], &a, &b) && matters(i, &a.params, &b.params))
-			cause_say(p, "%s %s and %s", answer_settings[i].name, x, y);
+			text_append(p->settings, sizeof p->settings, ", ", "%s %s and %s",
+				answer_settings[i].name, x, y);
 	}
 	if (matters(ANSWER_AT_seed, &a.params, &b.params))
 		say_int(p, "sample", q->sample, r->sample);
@@ -190,8 +180,8 @@ static enum diff_cause cause_of_draw(
 	if (is_chosen(a) || is_chosen(b))
 		return DIFF_CHOSEN;
 	if (a->by_rejection != b->by_rejection)
-		cause_say(p, "rule %s and %s", a->by_rejection ? "rejection" : "race",
-			b->by_rejection ? "rejection" : "race");
+		text_append(p->settings, sizeof p->settings, ", ", "rule %s and %s",
+			a->by_rejection ? "rejection" : "race", b->by_rejection ? "rejection" : "race");
 	return p->settings[0] ? DIFF_SETTING : DIFF_DRAW;
 }
 
@@ -212,7 +202,7 @@ static enum diff_cause cause_of(struct diff *d, struct diff_pair *p, int32_t n_a
 	if (p->at >= n_a || p->at >= n_b) {
 		say_int(p, "max-tokens", p->side[0].request->max_tokens, p->side[1].request->max_tokens);
 		if (strcmp(p->side[0].request->stop, p->side[1].request->stop))
-			cause_say(p, "stop strings differ");
+			text_append(p->settings, sizeof p->settings, ", ", "stop strings differ");
 		return DIFF_LENGTH;
 	}
 	a = diff_row(p, 0, p->from[0] + p->at);

@@ -1,6 +1,5 @@
 /* See diff_hunks in diff.h. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "sessions/diff/diff.h"
 

@@ -157,16 +157,16 @@ static void print_distance(const struct diff_distance *d, const char *where, FIL
 static void print_head(const struct diff_pair *p, FILE *out)
 {
 	const struct history_request *q = p->side[0].request ? p->side[0].request : p->side[1].request;
-	char *clean = text_clean(q->text, strlen(q->text), false, NULL);
-	size_t n = clean ? text_line(clean, 36, false, &(size_t){ 0 }) : 0;
+	char clean[640]; /* of 36 columns, whatever they are */
+	size_t n = text_line(
+		text_cleaned(clean, sizeof clean, q->text, strlen(q->text)), 36, false, &(size_t){ 0 });
 
 	if (p->side[0].request && p->side[1].request)
 		fprintf(out, "A %-3lld B %-3lld", (long long)p->side[0].request->number,
 			(long long)p->side[1].request->number);
 	else
 		fprintf(out, "%c %-9lld", p->side[0].request ? 'A' : 'B', (long long)q->number);
-	fprintf(out, " %-5s %.*s", ev_code_name("request_kind", q->kind), (int)n, clean ? clean : "");
-	free(clean);
+	fprintf(out, " %-5s %.*s", ev_code_name("request_kind", q->kind), (int)n, clean);
 }
 
 static void print_pair(struct diff *d, const struct diff_pair *p, FILE *out)

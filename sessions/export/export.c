@@ -26,21 +26,18 @@ static const struct export_ops *export_find(const char *name, struct err *e)
 static void take_setting(struct lossy_settings *l, const struct ev_setting *s)
 {
 	for (int i = 0; i < l->n; i++)
-		if (s->name.size == strlen(l->row[i]->name) &&
-			!memcmp(s->name.data, l->row[i]->name, s->name.size))
-			snprintf(
-				l->value[i], LOSSY_VALUE, "%.*s", (int)s->value.size, (const char *)s->value.data);
+		if (ev_is(s->name, l->row[i]->name))
+			ev_copy(l->value[i], LOSSY_VALUE, s->value);
 }
 
 static void note_lossy(struct exporter *x)
 {
-	const size_t n = strlen(x->lossy);
 	const char *last = strrchr(x->lossy, ';');
 	char now[sizeof x->lossy];
 
 	lossy_print(&x->settings, now, sizeof now);
 	if (*now && strcmp(last ? last + 2 : x->lossy, now) != 0)
-		snprintf(x->lossy + n, sizeof x->lossy - n, "%s%s", n ? "; " : "", now);
+		text_append(x->lossy, sizeof x->lossy, "; ", "%s", now);
 }
 
 static int export_walk(
@@ -121,77 +118,55 @@ void export_json_token(struct exporter *x, int64_t id)
 		fprintf(x->out, "\"<%lld>\"", (long long)id);
 }
 
-void export_json_real(FILE *out, double v)
+void export_json_real(FILE *out, const char *before, double v)
 {
+	fputs(before, out);
 	if (isfinite(v))
 		fprintf(out, "%.9g", v);
 	else
 		fputs("null", out);
 }
 
-/* The packed columns are little-endian, as the machines are that this runs on. */
-static void candidates(struct exporter *x, const unsigned char *p, size_t n)
+void export_hex(FILE *out, struct ev_span bytes)
 {
-	struct ev_candidate c;
-
-	for (size_t i = 0; i < n; i++) {
-		memcpy(&c, p + i * sizeof c, sizeof c);
-		fprintf(x->out, "%s{\"id\":%u,\"text\":", i ? "," : "", c.id);
-		export_json_token(x, c.id);
-		fputs(",\"logit\":", x->out);
-		export_json_real(x->out, (double)c.logit);
-		fputs(",\"p\":", x->out);
-		export_json_real(x->out, (double)c.p);
-		fputs(",\"arrival\":", x->out);
-		export_json_real(x->out, (double)c.arrival);
-		fprintf(x->out, ",\"cut\":\"%s\"}", ev_code_name("cut", c.cut));
-	}
+	for (size_t i = 0; bytes.data && i < bytes.size; i++)
+		fprintf(out, "%02x", ((const unsigned char *)bytes.data)[i]);
 }
 
-static void sampler_stages(struct exporter *x, const unsigned char *p, size_t n)
+static void candidate(struct exporter *x, const void *item)
 {
-	struct ev_stage s;
+	const struct ev_candidate *c = item;
 
-	for (size_t i = 0; i < n; i++) {
-		memcpy(&s, p + i * sizeof s, sizeof s);
-		fprintf(x->out, "%s{\"left\":%u,\"mass\":", i ? "," : "", s.left);
-		export_json_real(x->out, (double)s.mass);
-		fputs(",\"value\":", x->out);
-		export_json_real(x->out, (double)s.value);
-		putc('}', x->out);
-	}
+	fprintf(x->out, "{\"id\":%u,\"text\":", c->id);
+	export_json_token(x, c->id);
+	export_json_real(x->out, ",\"logit\":", (double)c->logit);
+	export_json_real(x->out, ",\"p\":", (double)c->p);
+	export_json_real(x->out, ",\"arrival\":", (double)c->arrival);
+	fprintf(x->out, ",\"cut\":\"%s\"}", ev_code_name("cut", c->cut));
 }
 
-static void kernel_stages(struct exporter *x, const unsigned char *p, size_t n)
+static void sampler_stage(struct exporter *x, const void *item)
 {
-	struct ev_stage_time s;
+	const struct ev_stage *s = item;
 
-	for (size_t i = 0; i < n; i++) {
-		memcpy(&s, p + i * sizeof s, sizeof s);
-		fprintf(x->out, "%s{\"stage\":\"%s\",\"ns\":%llu,\"bytes\":%llu,\"ops\":%llu}",
-			i ? "," : "", ev_code_name("stage", (int64_t)s.stage), (unsigned long long)s.ns,
-			(unsigned long long)s.bytes, (unsigned long long)s.ops);
-	}
+	fprintf(x->out, "{\"left\":%u", s->left);
+	export_json_real(x->out, ",\"mass\":", (double)s->mass);
+	export_json_real(x->out, ",\"value\":", (double)s->value);
+	putc('}', x->out);
 }
 
-static void words(struct exporter *x, const unsigned char *p, size_t n)
+static void kernel_stage(struct exporter *x, const void *item)
 {
-	uint32_t id;
+	const struct ev_stage_time *s = item;
 
-	for (size_t i = 0; i < n; i++) {
-		memcpy(&id, p + i * sizeof id, sizeof id);
-		fprintf(x->out, "%s%u", i ? "," : "", id);
-	}
+	fprintf(x->out, "{\"stage\":\"%s\",\"ns\":%llu,\"bytes\":%llu,\"ops\":%llu}",
+		ev_code_name("stage", (int64_t)s->stage), (unsigned long long)s->ns,
+		(unsigned long long)s->bytes, (unsigned long long)s->ops);
 }
 
-static void hex(struct exporter *x, struct ev_span b)
+static void word(struct exporter *x, const void *item)
 {
-	const unsigned char *p = b.data;
-
-	putc('"', x->out);
-	for (size_t i = 0; i < b.size; i++)
-		fprintf(x->out, "%02x", p[i]);
-	putc('"', x->out);
+	fprintf(x->out, "%u", *(const uint32_t *)item);
 }
 
 void export_json_blob(struct exporter *x, enum ev_kind kind, const char *field, struct ev_span blob)
@@ -200,13 +175,14 @@ void export_json_blob(struct exporter *x, enum ev_kind kind, const char *field, 
 		enum ev_kind kind;
 		const char *field;
 		size_t each;
-		void (*write)(struct exporter *x, const unsigned char *p, size_t n);
+		void (*write)(struct exporter *x, const void *item);
 	} known[] = {
-		{ EV_token, "candidates", sizeof(struct ev_candidate), candidates },
-		{ EV_token, "stages", sizeof(struct ev_stage), sampler_stages },
-		{ EV_time, "stages", sizeof(struct ev_stage_time), kernel_stages },
-		{ EV_request, "prompt", 4, words },
+		{ EV_token, "candidates", sizeof(struct ev_candidate), candidate },
+		{ EV_token, "stages", sizeof(struct ev_stage), sampler_stage },
+		{ EV_time, "stages", sizeof(struct ev_stage_time), kernel_stage },
+		{ EV_request, "prompt", sizeof(uint32_t), word },
 	};
+	struct ev_stage_time item; /* room for the largest */
 
 	if (kind == EV_vocab) {
 		export_json_text(x, blob.data, blob.size);
@@ -215,9 +191,14 @@ void export_json_blob(struct exporter *x, enum ev_kind kind, const char *field, 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		if (known[i].kind == kind && !strcmp(known[i].field, field)) {
 			putc('[', x->out);
-			known[i].write(x, blob.data, blob.size / known[i].each);
+			for (size_t k = 0; ev_item(blob, k, &item, known[i].each); k++) {
+				fputs(k ? "," : "", x->out);
+				known[i].write(x, &item);
+			}
 			putc(']', x->out);
 			return;
 		}
-	hex(x, blob);
+	putc('"', x->out);
+	export_hex(x->out, blob);
+	putc('"', x->out);
 }

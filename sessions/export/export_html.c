@@ -28,16 +28,17 @@ static FILE *any_row(struct html *h, enum html_list_id list)
 	return html_row(&h->list[list], INT64_MAX);
 }
 
-void html_text(FILE *out, struct ev_span bytes, bool *no_memory)
+void html_text(struct exporter *x, FILE *out, const char *before, struct ev_span bytes)
 {
 	char *json = text_json(bytes.data ? bytes.data : "", bytes.size);
 
+	fputs(before, out);
 	for (const char *p = json ? json : "\"\""; *p; p++)
 		if (*p == '<')
 			fputs("\\u003c", out);
 		else
 			putc(*p, out);
-	*no_memory |= !json;
+	x->no_memory |= !json;
 	free(json);
 }
 
@@ -48,6 +49,12 @@ long long html_number(int64_t v)
 	return v == EV_NULL_I || v < -1 || v > most ? -1 : v;
 }
 
+void html_numbers(FILE *out, const char *before, const int64_t *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		fprintf(out, "%s%lld", i ? "," : before, html_number(v[i]));
+}
+
 /* A string; a token that is not whole characters as the array of its bytes, which the page joins.
  */
 static void put_token(struct exporter *x, FILE *out, int64_t id)
@@ -56,7 +63,7 @@ static void put_token(struct exporter *x, FILE *out, int64_t id)
 	const struct ev_span bytes = { t ? t->bytes : "", t ? t->size : 0 };
 
 	if (text_is_utf8(bytes.data, bytes.size)) {
-		html_text(out, bytes, &x->no_memory);
+		html_text(x, out, "", bytes);
 		return;
 	}
 	for (size_t i = 0; i < bytes.size; i++)
@@ -83,14 +90,10 @@ static void on_session(struct exporter *x, struct html *h, const struct ev_sessi
 {
 	FILE *out = any_row(h, HTML_session);
 
-	fputs("{\"model\":", out);
-	html_text(out, s->model_name, &x->no_memory);
-	fputs(",\"backend\":", out);
-	html_text(out, s->backend, &x->no_memory);
-	fputs(",\"isa\":", out);
-	html_text(out, s->isa, &x->no_memory);
-	fputs(",\"version\":", out);
-	html_text(out, s->version, &x->no_memory);
+	html_text(x, out, "{\"model\":", s->model_name);
+	html_text(x, out, ",\"backend\":", s->backend);
+	html_text(x, out, ",\"isa\":", s->isa);
+	html_text(x, out, ",\"version\":", s->version);
 	fprintf(out, ",\"unix_ms\":%lld,\"pages\":%lld,\"page_size\":%lld,\"layers\":%lld}",
 		html_number(s->unix_ns / 1000000), html_number(s->pages), html_number(s->page_size),
 		html_number(s->n_layers));
@@ -100,13 +103,11 @@ static void on_request(struct exporter *x, struct html *h, const struct ev_reque
 {
 	FILE *out = any_row(h, HTML_requests);
 
-	fprintf(out,
-		"{\"id\":%lld,\"kind\":\"%s\",\"parent\":%lld,\"prompt\":%lld,\"t\":%.3f,\"text\":",
+	fprintf(out, "{\"id\":%lld,\"kind\":\"%s\",\"parent\":%lld,\"prompt\":%lld,\"t\":%.3f",
 		html_number(r->request), ev_code_name("request_kind", r->kind), html_number(r->parent),
 		html_number(r->n_prompt), (double)t_ns / 1e6);
-	html_text(out, r->text, &x->no_memory);
-	fputs(",\"temperature\":", out);
-	export_json_real(out, r->temperature);
+	html_text(x, out, ",\"text\":", r->text);
+	export_json_real(out, ",\"temperature\":", r->temperature);
 	putc('}', out);
 }
 
@@ -115,15 +116,13 @@ static void candidates(struct exporter *x, FILE *out, struct ev_span b)
 	struct ev_candidate c;
 
 	putc('[', out);
-	for (size_t i = 0; i < TOP && (i + 1) * sizeof c <= b.size; i++) {
-		memcpy(&c, (const char *)b.data + i * sizeof c, sizeof c);
+	for (size_t i = 0; i < TOP && ev_item(b, i, &c, sizeof c); i++) {
 		fputs(i ? ",[" : "[", out);
 		if (ev_texts_get(&x->texts, c.id))
 			put_token(x, out, c.id);
 		else
 			fprintf(out, "\"<%u>\"", c.id);
-		putc(',', out);
-		export_json_real(out, (double)c.p);
+		export_json_real(out, ",", (double)c.p);
 		putc(']', out);
 	}
 	putc(']', out);
@@ -137,10 +136,8 @@ static void on_token(struct exporter *x, struct html *h, const struct ev_token *
 		return;
 	fprintf(out, "[%lld,%lld,", html_number(t->request), html_number(t->pos));
 	put_token(x, out, t->id);
-	putc(',', out);
-	export_json_real(out, t->p);
-	putc(',', out);
-	export_json_real(out, t->entropy);
+	export_json_real(out, ",", t->p);
+	export_json_real(out, ",", t->entropy);
 	fprintf(out, ",\"%s\",%lld,%.3f,%d,", ev_code_name("source", t->source), html_number(t->step),
 		(double)t_ns / 1e6, t->is_end == 1);
 	candidates(x, out, t->candidates);
@@ -154,25 +151,22 @@ static void on_price(struct html *h, const struct ev_price *p)
 
 	if (!out)
 		return;
-	fprintf(out, "[%lld,%lld,%lld,", html_number(p->step), html_number(p->request),
-		html_number(p->pos));
-	export_json_real(out, p->kl);
+	HTML_NUMBERS(out, "[", p->step, p->request, p->pos);
+	export_json_real(out, ",", p->kl);
 	fprintf(out, ",%d]", p->best == p->exact_best);
 }
 
 static void on_step(struct html *h, const struct ev_step *s, int64_t t_ns)
 {
-	const int64_t v[] = { s->step, s->ns, s->rows, s->prefill_rows, s->draft_rows, s->tokens,
-		s->accepted, s->rejected, s->pages_used, s->pages_cached, s->running, s->waiting,
-		s->pages_shared, s->evicted, s->kernel_ns };
 	FILE *out = html_row(&h->list[HTML_steps], HTML_MOST_STEPS);
 
 	h->step = html_number(s->step);
 	if (!out)
 		return;
 	fprintf(out, "[%.3f", (double)t_ns / 1e6);
-	for (size_t i = 0; i < sizeof v / sizeof *v; i++)
-		fprintf(out, ",%lld", html_number(v[i]));
+	HTML_NUMBERS(out, ",", s->step, s->ns, s->rows, s->prefill_rows, s->draft_rows, s->tokens,
+		s->accepted, s->rejected, s->pages_used, s->pages_cached, s->running, s->waiting,
+		s->pages_shared, s->evicted, s->kernel_ns);
 	putc(']', out);
 }
 
@@ -180,24 +174,26 @@ static void on_time(struct html *h, struct ev_span stages)
 {
 	struct ev_stage_time s;
 
-	for (size_t i = 0; (i + 1) * sizeof s <= stages.size; i++) {
-		memcpy(&s, (const char *)stages.data + i * sizeof s, sizeof s);
+	for (size_t i = 0; ev_item(stages, i, &s, sizeof s); i++)
 		if (s.stage < EV_N_stage)
 			h->stage_ns[s.stage] += (double)s.ns;
-	}
 }
 
 /* After its time the latencies, ns: queue, TTFT, ITL p50 and p99, end to end; -1: not known. */
 static void on_finish(struct html *h, const struct ev_finish *f, int64_t t_ns)
 {
-	const int64_t ns[] = { f->queue_ns, f->first_token_ns, f->itl_p50_ns, f->itl_p99_ns,
-		f->total_ns };
 	FILE *out = any_row(h, HTML_finishes);
 
 	fprintf(out, "[%lld,\"%s\",%lld,%.3f", html_number(f->request),
 		ev_code_name("finish", f->reason), html_number(f->hit), (double)t_ns / 1e6);
-	for (size_t i = 0; i < sizeof ns / sizeof *ns; i++)
-		fprintf(out, ",%lld", html_number(ns[i]));
+	HTML_NUMBERS(
+		out, ",", f->queue_ns, f->first_token_ns, f->itl_p50_ns, f->itl_p99_ns, f->total_ns);
+	putc(']', out);
+}
+
+static void on_page(FILE *out, int64_t step, const struct ev_page *p)
+{
+	HTML_NUMBERS(out, "[", step, p->page, p->action, p->request);
 	putc(']', out);
 }
 
@@ -214,9 +210,7 @@ static void event(struct exporter *x, const struct event *ev)
 	case EV_time: on_time(h, ev->u.time.stages); break;
 	case EV_page:
 		if (h->list[HTML_steps].n < HTML_MOST_STEPS)
-			fprintf(any_row(h, HTML_pages), "[%lld,%lld,%lld,%lld]", (long long)h->step + 1,
-				html_number(ev->u.page.page), html_number(ev->u.page.action),
-				html_number(ev->u.page.request));
+			on_page(any_row(h, HTML_pages), h->step + 1, &ev->u.page);
 		break;
 	case EV_preempt: h->preempted++; break;
 	case EV_finish: on_finish(h, &ev->u.finish, ev->t_ns); break;
@@ -238,8 +232,7 @@ static void write_data(struct exporter *x, struct html *h)
 	for (int i = 0; i < EV_N_stage; i++)
 		fprintf(
 			x->out, "%s\"%s\":%.3f", i ? "," : "", ev_code_name("stage", i), h->stage_ns[i] / 1e6);
-	fputs("},\n\"lossy\":", x->out);
-	html_text(x->out, (struct ev_span){ x->lossy, strlen(x->lossy) }, &x->no_memory);
+	html_text(x, x->out, "},\n\"lossy\":", ev_text(x->lossy));
 	fprintf(x->out, ",\n\"preempted\":%lld,\n\"left_out\":{", (long long)h->preempted);
 	for (int i = 0; i < HTML_N_LISTS; i++)
 		fprintf(x->out, "%s\"%s\":%lld", i ? "," : "", key[i], (long long)h->list[i].left_out);

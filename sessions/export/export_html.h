@@ -42,10 +42,15 @@ struct html {
 
 /* Begins a row; NULL: there are `most`, and it is counted as left out. */
 FILE *html_row(struct html_list *l, int64_t most);
-/* Bytes of a session as JSON in which nothing can end a script element. */
-void html_text(FILE *out, struct ev_span bytes, bool *no_memory);
+/* Bytes of a session as JSON in which nothing can end a script element; before: comes first. */
+void html_text(struct exporter *x, FILE *out, const char *before, struct ev_span bytes);
 /* Absent, or more than a double holds exactly: -1. */
 long long html_number(int64_t v);
+/* Such numbers of a row, the first after `before`. */
+#define HTML_NUMBERS(out, before, ...)                                                             \
+	html_numbers(out, before, (const int64_t[]){ __VA_ARGS__ },                                    \
+		sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
+void html_numbers(FILE *out, const char *before, const int64_t *v, size_t n);
 
 /* export_html_views.c: searches, attention and drafters. False: no memory. */
 bool html_views_begin(struct html *h);

@@ -32,7 +32,7 @@ struct html_drafting {
 	struct part part[MOST_IN_STEP];
 	int n_parts;
 	struct ev_shadow shadow[MOST_DRAFTERS]; /* the newest of each; its spans are in: */
-	uint32_t verified[MOST_DRAFTERS][DEPTHS], accepted[MOST_DRAFTERS][DEPTHS];
+	int64_t verified[MOST_DRAFTERS][DEPTHS], accepted[MOST_DRAFTERS][DEPTHS];
 };
 
 bool html_views_begin(struct html *h)
@@ -45,28 +45,23 @@ bool html_views_begin(struct html *h)
 
 static void text_or_null(struct exporter *x, FILE *out, struct ev_span s)
 {
-	putc(',', out);
 	if (s.data)
-		html_text(out, s, &x->no_memory);
+		html_text(x, out, ",", s);
 	else
-		fputs("null", out);
+		fputs(",null", out);
 }
 
 static void on_search(struct exporter *x, struct html *h, const struct ev_search *s)
 {
-	const int64_t v[] = { s->search, s->step, s->action, s->request, s->node, s->parent, s->tokens,
-		s->visits };
 	const struct html_list *tokens = &h->list[HTML_tokens];
 	FILE *out = html_row(&h->list[HTML_searches], MOST_SEARCH_ROWS);
 
 	if (!out)
 		return;
-	for (size_t i = 0; i < sizeof v / sizeof *v; i++)
-		fprintf(out, "%c%lld", i ? ',' : '[', html_number(v[i]));
-	putc(',', out);
-	export_json_real(out, s->logp);
-	putc(',', out);
-	export_json_real(out, s->score);
+	HTML_NUMBERS(out, "[", s->search, s->step, s->action, s->request, s->node, s->parent, s->tokens,
+		s->visits);
+	export_json_real(out, ",", s->logp);
+	export_json_real(out, ",", s->score);
 	text_or_null(x, out, s->method);
 	text_or_null(x, out, s->judge);
 	fprintf(out, ",%lld]", (long long)(tokens->n + tokens->left_out)); /* those before it */
@@ -76,22 +71,13 @@ static void on_sharing(struct html *h, const struct ev_sharing *s)
 {
 	FILE *out = html_row(&h->list[HTML_sharing], HTML_MOST_STEPS);
 
-	if (out)
-		fprintf(out, "[%lld,%lld,%lld]", html_number(s->search), html_number(s->pages),
-			html_number(s->unshared));
+	if (!out)
+		return;
+	HTML_NUMBERS(out, "[", s->search, s->pages, s->unshared);
+	putc(']', out);
 }
 
 /* ---- attention ---- */
-
-static void hex(FILE *out, struct ev_span b)
-{
-	const unsigned char *p = b.data;
-
-	fputs(",\"", out);
-	for (size_t i = 0; p && i < b.size; i++)
-		fprintf(out, "%02x", p[i]);
-	putc('"', out);
-}
 
 static void on_attention(struct html *h, const struct ev_attention *a)
 {
@@ -102,12 +88,13 @@ static void on_attention(struct html *h, const struct ev_attention *a)
 	out = html_row(l, h->attention_bytes > MOST_ATTENTION ? 0 : INT64_MAX);
 	if (!out)
 		return;
-	fprintf(out, "[%lld,%lld,%lld,%lld,", html_number(a->step), html_number(a->request),
-		html_number(a->pos), html_number(a->pages));
-	export_json_real(out, a->threshold);
-	hex(out, a->share);
-	hex(out, a->near_zero);
-	putc(']', out);
+	HTML_NUMBERS(out, "[", a->step, a->request, a->pos, a->pages);
+	export_json_real(out, ",", a->threshold);
+	fputs(",\"", out);
+	export_hex(out, a->share);
+	fputs("\",\"", out);
+	export_hex(out, a->near_zero);
+	fputs("\"]", out);
 }
 
 /* ---- drafters ---- */
@@ -118,8 +105,7 @@ static int name_index(struct names *k, struct ev_span s, struct html_list *l)
 	char name[NAME_BYTES];
 	int i = 0;
 
-	snprintf(name, sizeof name, "%.*s", s.size < NAME_BYTES ? (int)s.size : NAME_BYTES - 1,
-		s.data ? (const char *)s.data : "");
+	ev_copy(name, sizeof name, s);
 	while (i < k->n && strcmp(k->name[i], name) != 0)
 		i++;
 	if (i == MOST_DRAFTERS) {
@@ -200,11 +186,13 @@ static void end_step(struct html_drafting *d)
 	d->n_parts = 0;
 }
 
-static void take_counts(uint32_t out[DEPTHS], struct ev_span s)
+static void take_counts(int64_t out[DEPTHS], struct ev_span s)
 {
-	memset(out, 0, DEPTHS * sizeof *out);
-	if (s.data)
-		memcpy(out, s.data, s.size < DEPTHS * sizeof *out ? s.size / 4 * 4 : DEPTHS * sizeof *out);
+	for (size_t i = 0; i < DEPTHS; i++) {
+		uint32_t n;
+
+		out[i] = ev_item(s, i, &n, sizeof n) ? n : 0;
+	}
 }
 
 static void on_shadow(struct html *h, const struct ev_shadow *s)
@@ -239,45 +227,38 @@ static FILE *name_row(struct exporter *x, struct html_list *l, const char *name)
 {
 	FILE *out = html_row(l, MOST_DRAFTERS);
 
-	putc('[', out);
-	html_text(out, (struct ev_span){ name, strlen(name) }, &x->no_memory);
+	html_text(x, out, "[", ev_text(name));
 	return out;
+}
+
+/* The end of a row. */
+static void put_depths(FILE *out, const int64_t verified[DEPTHS], const int64_t accepted[DEPTHS])
+{
+	html_numbers(out, ",[", verified, DEPTHS);
+	html_numbers(out, "],[", accepted, DEPTHS);
+	fputs("]]", out);
 }
 
 static void write_drafter(struct exporter *x, struct html *h, int i)
 {
 	const struct counts *c = &h->drafting->counts[i];
-	const int64_t v[] = { c->verifications, c->proposed, c->verified, c->accepted, c->tokens,
-		c->first, c->last };
 	FILE *out = name_row(x, &h->list[HTML_drafters], h->drafting->used.name[i]);
 
-	for (size_t k = 0; k < sizeof v / sizeof *v; k++)
-		fprintf(out, ",%lld", html_number(v[k]));
-	for (int k = 0; k < DEPTHS; k++)
-		fprintf(out, "%s%lld", k ? "," : ",[", (long long)c->at_verified[k]);
-	for (int k = 0; k < DEPTHS; k++)
-		fprintf(out, "%s%lld", k ? "," : "],[", (long long)c->at_accepted[k]);
-	fputs("]]", out);
+	HTML_NUMBERS(out, ",", c->verifications, c->proposed, c->verified, c->accepted, c->tokens,
+		c->first, c->last);
+	put_depths(out, c->at_verified, c->at_accepted);
 }
 
 static void write_shadow(struct exporter *x, struct html *h, int i)
 {
 	const struct html_drafting *d = h->drafting;
 	const struct ev_shadow *s = &d->shadow[i];
-	const int64_t v[] = { s->used, s->step, s->steps, s->tokens, s->nodes };
 	FILE *out = name_row(x, &h->list[HTML_shadows], d->guessing.name[i]);
 
-	for (size_t k = 0; k < sizeof v / sizeof *v; k++)
-		fprintf(out, ",%lld", html_number(v[k]));
-	putc(',', out);
-	export_json_real(out, s->predicted);
-	putc(',', out);
-	export_json_real(out, s->measured);
-	for (int k = 0; k < DEPTHS; k++)
-		fprintf(out, "%s%u", k ? "," : ",[", d->verified[i][k]);
-	for (int k = 0; k < DEPTHS; k++)
-		fprintf(out, "%s%u", k ? "," : "],[", d->accepted[i][k]);
-	fputs("]]", out);
+	HTML_NUMBERS(out, ",", s->used, s->step, s->steps, s->tokens, s->nodes);
+	export_json_real(out, ",", s->predicted);
+	export_json_real(out, ",", s->measured);
+	put_depths(out, d->verified[i], d->accepted[i]);
 }
 
 void html_views_end(struct exporter *x, struct html *h)

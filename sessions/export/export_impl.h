@@ -39,8 +39,9 @@ int export_view(struct exporter *x, const char *path, struct err *e);
 /* A JSON string, quoted; valid whatever the bytes are. */
 void export_json_text(struct exporter *x, const void *text, size_t size);
 void export_json_token(struct exporter *x, int64_t id);
-/* A finite number, else null. */
-void export_json_real(FILE *out, double v);
+/* A finite number, else null; before: what is written first. */
+void export_json_real(FILE *out, const char *before, double v);
+void export_hex(FILE *out, struct ev_span bytes);
 /* A packed column as JSON: what the event table documents is unpacked, anything else is hex. */
 void export_json_blob(
 	struct exporter *x, enum ev_kind kind, const char *field, struct ev_span blob);

@@ -68,10 +68,9 @@ static void instant(struct exporter *x, int pid, int64_t tid, const char *text, 
 static void counter(struct exporter *x, const char *what, int64_t at, double value)
 {
 	comma(x);
-	fprintf(x->out,
-		"{\"ph\":\"C\",\"pid\":%d,\"ts\":%.3f,\"name\":\"%s\",\"args\":{\"value\":", PID_COUNTERS,
+	fprintf(x->out, "{\"ph\":\"C\",\"pid\":%d,\"ts\":%.3f,\"name\":\"%s\",\"args\":{", PID_COUNTERS,
 		us(at), what);
-	export_json_real(x->out, value);
+	export_json_real(x->out, "\"value\":", value);
 	fputs("}}", x->out);
 }
 
@@ -201,15 +200,6 @@ static void on_batch(struct exporter *x, struct perfetto *p, const struct ev_bat
 	}
 }
 
-static void on_time(struct perfetto *p, struct ev_span stages)
-{
-	size_t n = stages.size / sizeof p->stage[0];
-
-	p->n_stages = n < EV_N_stage ? (int)n : EV_N_stage;
-	if (p->n_stages)
-		memcpy(p->stage, stages.data, (size_t)p->n_stages * sizeof p->stage[0]);
-}
-
 static void write_stages(
 	struct exporter *x, const struct perfetto *p, int64_t drafters_ns, int64_t from, int64_t to)
 {
@@ -281,7 +271,9 @@ static void event(struct exporter *x, const struct event *ev)
 		break;
 	case EV_finish: on_finish(x, p, &ev->u.finish, t); break;
 	case EV_batch: on_batch(x, p, &ev->u.batch); break;
-	case EV_time: on_time(p, ev->u.time.stages); break;
+	case EV_time:
+		p->n_stages = (int)ev_items(ev->u.time.stages, p->stage, sizeof *p->stage, EV_N_stage);
+		break;
 	case EV_step: on_step(x, p, &ev->u.step, t); break;
 	case EV_preempt: on_preempt(x, request(p, ev->u.preempt.request), &ev->u.preempt, t); break;
 	case EV_page:

@@ -9,28 +9,35 @@
 
 /* ---- jsonl ---- */
 
+/* A number as text; "": it is absent. */
+static const char *number_text(const struct ev_field *f, const void *member, char out[32])
+{
+	const int64_t *i = member;
+	const double *r = member;
+
+	out[0] = '\0';
+	if (f->type == EV_TYPE_I && *i != EV_NULL_I)
+		snprintf(out, 32, "%lld", (long long)*i);
+	else if (f->type == EV_TYPE_R && isfinite(*r))
+		snprintf(out, 32, "%.17g", *r);
+	return out;
+}
+
 static void json_field(
 	struct exporter *x, const struct event *ev, const struct ev_field *f, const void *member)
 {
 	const struct ev_span *span = member;
-	int64_t i;
-	double r;
+	char number[32];
 
-	if (f->type == EV_TYPE_I) {
-		memcpy(&i, member, sizeof i);
-		if (i != EV_NULL_I)
-			fprintf(x->out, ",\"%s\":%lld", f->name, (long long)i);
-	} else if (f->type == EV_TYPE_R) {
-		memcpy(&r, member, sizeof r);
-		if (isfinite(r))
-			fprintf(x->out, ",\"%s\":%.17g", f->name, r);
-	} else if (span->data) {
-		fprintf(x->out, ",\"%s\":", f->name);
-		if (f->type == EV_TYPE_T)
-			export_json_text(x, span->data, span->size);
-		else
-			export_json_blob(x, ev->kind, f->name, *span);
-	}
+	if (f->type < EV_TYPE_T ? !*number_text(f, member, number) : !span->data)
+		return;
+	fprintf(x->out, ",\"%s\":", f->name);
+	if (f->type < EV_TYPE_T)
+		fputs(number, x->out);
+	else if (f->type == EV_TYPE_T)
+		export_json_text(x, span->data, span->size);
+	else
+		export_json_blob(x, ev->kind, f->name, *span);
 }
 
 static void jsonl_event(struct exporter *x, const struct event *ev)
@@ -81,32 +88,18 @@ static int csv_begin(struct exporter *x, struct err *e)
 	return 0;
 }
 
-static void csv_hex(struct exporter *x, struct ev_span b)
-{
-	for (size_t i = 0; i < b.size; i++)
-		fprintf(x->out, "%02x", ((const unsigned char *)b.data)[i]);
-}
-
 static void csv_field(struct exporter *x, const struct ev_field *f, const void *member)
 {
 	const struct ev_span *span = member;
-	int64_t i;
-	double r;
+	char number[32];
 
 	putc(',', x->out);
-	if (f->type == EV_TYPE_I) {
-		memcpy(&i, member, sizeof i);
-		if (i != EV_NULL_I)
-			fprintf(x->out, "%lld", (long long)i);
-	} else if (f->type == EV_TYPE_R) {
-		memcpy(&r, member, sizeof r);
-		if (isfinite(r))
-			fprintf(x->out, "%.17g", r);
-	} else if (span->data && f->type == EV_TYPE_T) {
+	if (f->type < EV_TYPE_T)
+		fputs(number_text(f, member, number), x->out);
+	else if (f->type == EV_TYPE_T && span->data)
 		csv_text(x->out, span->data, span->size);
-	} else if (span->data) {
-		csv_hex(x, *span);
-	}
+	else if (f->type == EV_TYPE_B)
+		export_hex(x->out, *span);
 }
 
 static void csv_event(struct exporter *x, const struct event *ev)

@@ -9,13 +9,11 @@
 #include "sessions/history/history_impl.h"
 #include "trace/reader.h"
 
-#define BIT(kind) (UINT64_C(1) << EV_##kind)
-
 /* What requests and tokens are made of. */
-static const uint64_t needed = BIT(session) | BIT(attached) | BIT(setting) | BIT(vocab) |
-							   BIT(request) | BIT(token) | BIT(draft) | BIT(score) |
-							   BIT(embedding) | BIT(rewind) | BIT(fork) | BIT(denoise) |
-							   BIT(finish) | BIT(closed);
+static const uint64_t needed = EV_BIT(session) | EV_BIT(attached) | EV_BIT(setting) |
+							   EV_BIT(vocab) | EV_BIT(request) | EV_BIT(token) | EV_BIT(draft) |
+							   EV_BIT(score) | EV_BIT(embedding) | EV_BIT(rewind) | EV_BIT(fork) |
+							   EV_BIT(denoise) | EV_BIT(finish) | EV_BIT(closed);
 
 /* By SQL: they are many, and have many columns. */
 static void count_steps(struct history *h)
@@ -160,14 +158,10 @@ int history_candidates(
 	struct history *h, const struct history_row *row, struct ev_candidate *out, int cap)
 {
 	struct event ev;
-	int n = 0;
 
-	if (reader_one(h->reader, EV_token, row->seq, &ev, &(struct err){ 0 }) == 1)
-		n = (int)(ev.u.token.candidates.size / sizeof *out);
-	n = n < cap ? n : cap;
-	if (n)
-		memcpy(out, ev.u.token.candidates.data, (size_t)n * sizeof *out);
-	return n;
+	if (reader_one(h->reader, EV_token, row->seq, &ev, &(struct err){ 0 }) != 1)
+		return 0;
+	return (int)ev_items(ev.u.token.candidates, out, sizeof *out, (size_t)cap);
 }
 
 const struct history_setting *history_setting(

@@ -287,6 +287,23 @@ static int64_t step_after(struct history *h, int64_t seq)
 	return h->scored.step;
 }
 
+/* A row of the prompt's token at pos: nothing was drawn. */
+static int add_given(struct history *h, struct history_request *r, int64_t seq, int64_t hash,
+	double p, int32_t pos, struct err *e)
+{
+	return add_row(h, r,
+		&(struct history_row){ .seq = seq,
+			.step = step_after(h, seq),
+			.hash = hash,
+			.p = p,
+			.p_draw = (double)NAN,
+			.entropy = (double)NAN,
+			.survivors = EV_NULL_I,
+			.id = r->prompt[pos],
+			.pos = pos },
+		e);
+}
+
 static int on_score(struct history *h, int64_t seq, const struct ev_score *s, struct err *e)
 {
 	struct history_request *r = history_request(h, s->request);
@@ -302,17 +319,7 @@ static int on_score(struct history *h, int64_t seq, const struct ev_score *s, st
 		return 0;
 	}
 	r->take[0].at = 1;
-	return add_row(h, r,
-		&(struct history_row){ .seq = seq,
-			.step = step_after(h, seq),
-			.hash = s->hash,
-			.p = s->logp,
-			.p_draw = (double)NAN,
-			.entropy = (double)NAN,
-			.survivors = EV_NULL_I,
-			.id = (int32_t)s->id,
-			.pos = (int32_t)s->pos },
-		e);
+	return add_given(h, r, seq, s->hash, s->logp, (int32_t)s->pos, e);
 }
 
 /* A text's vector is the one row of its request, of the last token. */
@@ -328,17 +335,7 @@ static int on_embedding(struct history *h, int64_t seq, const struct ev_embeddin
 	}
 	r->take[0].at = r->n_prompt - 1;
 	r->pooling = (enum ev_code_pooling)clamp(v->pooling, 0, EV_N_pooling - 1);
-	return add_row(h, r,
-		&(struct history_row){ .seq = seq,
-			.step = step_after(h, seq),
-			.hash = v->hash,
-			.p = (double)NAN,
-			.p_draw = (double)NAN,
-			.entropy = (double)NAN,
-			.survivors = EV_NULL_I,
-			.id = r->prompt[r->n_prompt - 1],
-			.pos = r->n_prompt - 1 },
-		e);
+	return add_given(h, r, seq, v->hash, (double)NAN, r->n_prompt - 1, e);
 }
 
 static int on_rewind(struct history *h, const struct ev_rewind *w, struct err *e)

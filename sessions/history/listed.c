@@ -12,7 +12,6 @@
 
 const char *const listed_states[] = { "closed", "being written", "cut off", "unreadable" };
 
-#define BIT(kind) (UINT64_C(1) << EV_##kind)
 #define QUESTIONS                                                                                  \
 	"FROM request WHERE kind IN ({request_kind.chat}, {request_kind.run}, {request_kind.served})"
 
@@ -111,8 +110,9 @@ void listed_read(const char *path, struct listed *out)
 	/* before SQLite opens it: closing this descriptor later would drop its locks */
 	if (recording_is_written(path))
 		out->state = LISTED_WRITTEN;
-	if (!foreign_peek(
-			&f, path, BIT(session) | BIT(request) | BIT(step) | BIT(closed) | BIT(lesson), &e)) {
+	if (!foreign_peek(&f, path,
+			EV_BIT(session) | EV_BIT(request) | EV_BIT(step) | EV_BIT(closed) | EV_BIT(lesson),
+			&e)) {
 		read_session(&l);
 		read_questions(&l);
 		closed = read_number(&l, "SELECT count(*) FROM closed") > 0;
@@ -167,7 +167,8 @@ bool listed_said(const char *path, const char *words, char out[LISTED_TEXT])
 	struct foreign f;
 	bool found;
 
-	if (foreign_peek(&f, path, BIT(session) | BIT(request) | BIT(token) | BIT(vocab), &e))
+	if (foreign_peek(
+			&f, path, EV_BIT(session) | EV_BIT(request) | EV_BIT(token) | EV_BIT(vocab), &e))
 		return false;
 	found =
 		said_in(&f, "SELECT text " QUESTIONS " ORDER BY seq", words, out) ||

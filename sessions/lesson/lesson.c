@@ -27,15 +27,8 @@ struct reader {
 
 static void add(struct reader *r, const char *text, size_t n)
 {
-	if (!r->at || r->failed)
-		return;
-	if (!ARRAY_ROOM(r->at->text, r->cap_text, r->n_text + n + 1)) {
-		r->failed = true;
-		return;
-	}
-	memcpy(r->at->text + r->n_text, text, n);
-	r->n_text += n;
-	r->at->text[r->n_text] = '\0';
+	if (r->at && !r->failed)
+		r->failed = !array_text(&r->at->text, &r->n_text, &r->cap_text, text, n);
 }
 
 static void add_style(struct reader *r, int style)

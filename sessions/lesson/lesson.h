@@ -108,6 +108,13 @@ enum ev_code_answer_verdict lesson_judge(
 
 /* ---- files: lesson_files.c ---- */
 
+/* Those that are part of the program (lesson_shipped.c), in the order of a course; ends with name
+ * NULL. */
+struct lesson_file {
+	const char *name, *text, *topic;
+};
+extern const struct lesson_file lessons_shipped[];
+
 /* The text of a lesson: of the reader's folder, else a shipped one; or of a path with a slash or
  * ".md". malloc'd. ERR_INPUT lists what comes near. */
 int lesson_load(const char *name, char **text, size_t *size, struct err *e);

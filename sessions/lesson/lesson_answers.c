@@ -65,12 +65,11 @@ static void name_reader(struct answer *row, sqlite3_stmt *s, const char *path)
 	const char *file = basename(path), *dot = strrchr(file, '.');
 	char *reader = text_of(s, 10);
 
-	if (!reader || !*reader) {
-		free(reader);
-		reader = text_clean(file, dot > file ? (size_t)(dot - file) : strlen(file), false, NULL);
-	}
 	snprintf(row->reader, sizeof row->reader, "%s", reader ? reader : "");
 	free(reader);
+	if (!*row->reader)
+		text_cleaned(row->reader, sizeof row->reader, file,
+			dot > file ? (size_t)(dot - file) : strlen(file));
 }
 
 static int take_row(struct answers *a, sqlite3_stmt *s, const char *path, struct err *e)

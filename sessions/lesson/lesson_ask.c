@@ -7,6 +7,7 @@
 
 #include <sqlite3.h>
 
+#include "base/text.h"
 #include "sessions/lesson/lesson.h"
 #include "trace/query.h"
 #include "trace/schema.h"
@@ -27,11 +28,8 @@ static int authorise(
 
 static int open_to_read(sqlite3 **db, const char *path, struct query_bound *bound, struct err *e)
 {
-	char *uri = schema_uri(path, "mode=ro");
-	int rc =
-		uri ? sqlite3_open_v2(uri, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) : SQLITE_NOMEM;
+	int rc = schema_open(db, path, "mode=ro", SQLITE_OPEN_READONLY);
 
-	sqlite3_free(uri);
 	if (rc) {
 		err_set(e, ERR_IO, "%s: %s", path, sqlite3_errstr(rc));
 		sqlite3_close(*db);
@@ -111,8 +109,7 @@ static int read_choice(
 			snprintf(predicted, cap, "%s", p->choice[i]);
 			return 0;
 		}
-		snprintf(all + strlen(all), sizeof all - strlen(all), "%s%c: %s", i ? ", " : "", 'a' + i,
-			p->choice[i]);
+		text_append(all, sizeof all, ", ", "%c: %s", 'a' + i, p->choice[i]);
 	}
 	return err_set(e, ERR_USAGE, "one of these is needed: %s", all);
 }
@@ -158,8 +155,7 @@ void lesson_form(const struct lesson_part *p, char *out, size_t cap)
 	else if (!p->n_choices)
 		snprintf(out, cap, "a number, exactly");
 	for (int i = 0; i < p->n_choices; i++)
-		snprintf(
-			out + strlen(out), cap - strlen(out), "%s%c %s", i ? "   " : "", 'a' + i, p->choice[i]);
+		text_append(out, cap, "   ", "%c %s", 'a' + i, p->choice[i]);
 }
 
 static bool is_choice(const struct lesson_part *p, const char *word)

@@ -12,7 +12,6 @@
 #include "base/paths.h"
 #include "base/whole_file.h"
 #include "sessions/lesson/lesson.h"
-#include "sessions/lesson/lesson_shipped.h"
 
 enum { NAME = 64, OWN = 200 };
 

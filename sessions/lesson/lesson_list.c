@@ -5,7 +5,6 @@
 
 #include "base/text.h"
 #include "sessions/lesson/lesson.h"
-#include "sessions/lesson/lesson_shipped.h"
 
 int lesson_options(const struct lesson *l, struct engine_options *to, struct err *e)
 {
@@ -157,7 +156,6 @@ bool lesson_entry(int i, struct lesson_entry *out)
 	struct err e = { 0 };
 	const char *text;
 	struct lesson *l;
-	char *title;
 
 	if (!name)
 		return false;
@@ -165,13 +163,11 @@ bool lesson_entry(int i, struct lesson_entry *out)
 	snprintf(out->name, sizeof out->name, "%s", name); /* opening reads the list again */
 	l = lesson_open(out->name, &e);
 	text = !l ? e.text : l->title ? l->title : "";
-	title = text_clean(text, strlen(text), false, NULL);
-	snprintf(out->title, sizeof out->title, "%s", title ? title : "");
+	text_cleaned(out->title, sizeof out->title, text, strlen(text));
 	out->pages = 1 + lesson_count(l, LESSON_PAGE);
 	out->questions = lesson_count(l, LESSON_PREDICT);
 	out->minutes = l ? minutes(l) : 0;
 	far(out->name, out->read, sizeof out->read);
-	free(title);
 	lesson_free(l);
 	return true;
 }

@@ -1,8 +1,7 @@
 /* The lessons of demos/lessons, embedded, so that an installed program needs no data folder. A
  * lesson is its file and its line here, by topic. See lesson_files.c. */
-#include "sessions/lesson/lesson_shipped.h"
-
 #include "base/embed.h"
+#include "sessions/lesson/lesson.h"
 
 #define START "start here"
 #define BATCH "many at once"

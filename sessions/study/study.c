@@ -2,8 +2,8 @@
 #include "sessions/study/study.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/version.h"
 #include "event/stream.h"
 #include "trace/ring.h"
@@ -18,12 +18,10 @@ struct study {
 
 static void emit_session(struct study *s, const char *name, const char *model)
 {
-	struct timespec now;
 	struct event ev;
 
-	clock_gettime(CLOCK_REALTIME, &now);
 	ev_init(&ev, EV_session);
-	ev.u.session.unix_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	ev.u.session.unix_ns = unix_ns();
 	ev.u.session.version = ev_text(CUTAWAY_VERSION);
 	ev.u.session.model_name = ev_text(name);
 	if (model)

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "sessions/session.h"
@@ -144,13 +143,12 @@ static void compare_score(struct run *r, struct job *j, const struct ev_score *s
 		differ_real(v, j, i, VERIFY_LOGP, row->p, s->logp, 1e-9);
 }
 
-static void fail_job(struct run *r, struct job *j, const char *why, size_t size)
+static void fail_job(struct run *r, struct job *j, struct ev_span why)
 {
 	int32_t row = j->first + (j->n_compared < j->n ? j->n_compared : j->n - 1);
 	struct verify_difference *d = differ(&r->result[j->request], j, row, VERIFY_FAILED);
 
-	snprintf(d->why, sizeof d->why, "%.*s", (int)(size < sizeof d->why ? size : sizeof d->why - 1),
-		why ? why : "");
+	ev_copy(d->why, sizeof d->why, why);
 }
 
 static void on_event(void *arg, const struct event *ev)
@@ -171,7 +169,7 @@ static void on_event(void *arg, const struct event *ev)
 
 		/* an answer that is decoded anew may go on where the recorded one was stopped */
 		if (ev->u.finish.reason != EV_FINISH_end && !(denoised && j->n_compared >= j->n))
-			fail_job(r, j, ev->u.finish.why.data, ev->u.finish.why.size);
+			fail_job(r, j, ev->u.finish.why);
 		r->open_jobs[j->request]--;
 		jobs_done(&r->jobs, j);
 	}

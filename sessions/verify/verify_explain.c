@@ -1,29 +1,19 @@
 /* The text that explains a difference that verification found. See verify.h. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "kernels/arith.h"
 #include "sessions/verify/verify.h"
 
-static void print_clean(FILE *out, const char *text)
-{
-	char *c = text_clean(text, strlen(text), false, NULL);
-
-	fputs(c ? c : "?", out);
-	free(c);
-}
-
 /* Prints which program and machine recorded, as the file states (unchecked). */
 static void print_recorder(const struct history *h, FILE *out)
 {
-	fprintf(out, "recorded by cutaway ");
-	print_clean(out, h->version);
-	fprintf(out, " on ");
-	print_clean(out, h->backend);
-	fputc(' ', out);
-	print_clean(out, h->isa);
-	fprintf(out, ", %lld threads\n", (long long)h->threads);
+	char version[64], backend[64], isa[64];
+
+	fprintf(out, "recorded by cutaway %s on %s %s, %lld threads\n",
+		text_cleaned(version, sizeof version, h->version, strlen(h->version)),
+		text_cleaned(backend, sizeof backend, h->backend, strlen(h->backend)),
+		text_cleaned(isa, sizeof isa, h->isa, strlen(h->isa)), (long long)h->threads);
 }
 
 static void print_ends(const struct bisect *b, FILE *out)
@@ -47,12 +37,8 @@ static void print_ends(const struct bisect *b, FILE *out)
 }
 
 /* "layer 3, stage gate_up, up[17]" */
-static void print_stage(const struct bisect *b, FILE *out)
+static void print_stage(const struct bisect *b, const char *a, const char *c, FILE *out)
 {
-	char a[40], c[40];
-
-	bisect_describe_end(&b->end[b->a], a, sizeof a);
-	bisect_describe_end(&b->end[b->b], c, sizeof c);
 	fprintf(out, "first difference between %s and %s: position %d, ", a, c, b->pos);
 	if (b->layer >= 0)
 		fprintf(out, "layer %d, ", b->layer);
@@ -69,7 +55,7 @@ static void explain_parted(const struct bisect *b, FILE *out)
 	bisect_describe_end(&b->end[b->a], a, sizeof a);
 	bisect_describe_end(&b->end[b->b], c, sizeof c);
 	if (b->found)
-		print_stage(b, out);
+		print_stage(b, a, c, out);
 	else
 		fprintf(out,
 			"%s and %s part at position %d, but stage by stage that row alone is equal: the fault "

@@ -2,7 +2,6 @@
 #include "sessions/verify/verify_jobs.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/ids.h"
 #include "base/array.h"

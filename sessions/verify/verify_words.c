@@ -36,23 +36,14 @@ static int take(const char *path, char **out, struct err *e)
 	return *out ? 0 : err_set(e, ERR_MEMORY, "out of memory");
 }
 
-/* A string of the file for an error. */
-static void clean(const char *text, char *buf, size_t cap)
-{
-	char *c = text_clean(text, strlen(text), false, NULL);
-
-	snprintf(buf, cap, "%s", c ? c : "?");
-	free(c);
-}
-
 int verify_model(
 	const struct history *h, const char *given, const char *fallback, char **path, struct err *e)
 {
 	char sha[SHA256_HEX], was[120], name[80];
 
 	*path = NULL;
-	clean(h->model_path, was, sizeof was);
-	clean(h->model_name, name, sizeof name);
+	text_cleaned(was, sizeof was, h->model_path, strlen(h->model_path));
+	text_cleaned(name, sizeof name, h->model_name, strlen(h->model_name));
 	if (given) {
 		if (is_recorded(h, given))
 			return take(given, path, e);

@@ -196,7 +196,7 @@ static void take_text(void *arg, const struct event *ev)
 
 int watch_texts(struct watch_set *s, const char *path, struct err *e)
 {
-	return reader_each(path, UINT64_C(1) << EV_vocab, 0, take_text, s, e);
+	return reader_each(path, EV_BIT(vocab), 0, take_text, s, e);
 }
 
 static void evaluate(struct watch_set *s, struct watch *w)

@@ -9,13 +9,9 @@ static const int64_t TELL_NS = 20000000;
 /* Skips tables that no expression can use: attention and times are most of a file. */
 static int only_needed(struct reader *r, struct err *e)
 {
-	static const enum ev_kind kinds[] = { EV_vocab, EV_request, EV_admit, EV_lookup, EV_page,
-		EV_preempt, EV_cancel, EV_rewind, EV_token, EV_step, EV_finish };
-	uint64_t bits = 0;
-
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-		bits |= UINT64_C(1) << kinds[i];
-	reader_only(r, bits);
+	reader_only(r, EV_BIT(vocab) | EV_BIT(request) | EV_BIT(admit) | EV_BIT(lookup) | EV_BIT(page) |
+					   EV_BIT(preempt) | EV_BIT(cancel) | EV_BIT(rewind) | EV_BIT(token) |
+					   EV_BIT(step) | EV_BIT(finish));
 	return reader_seek(r, 1, e);
 }
 

@@ -55,7 +55,6 @@ static void say_value(void *arg, const struct watch_value_text *v)
 	if (l->n && !l->differs)
 		return;
 	clean = text_clean(v->text, v->size, false, NULL);
-
 	fprintf(l->out, "%s%s%s%s", l->n++ ? ", " : "", v->is_text ? "'" : "", clean ? clean : "",
 		v->is_text ? "'" : "");
 	free(clean);

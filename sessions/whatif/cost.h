@@ -16,8 +16,7 @@
 
 #include "base/err.h"
 #include "event/event.h"
-#include "fold/tl_machine.h"
-#include "fold/tl_ranks.h"
+#include "fold/timeline_parts.h"
 
 struct step_shape {
 	int32_t rows;      /* of prompts, newest tokens, drafts */

@@ -56,14 +56,11 @@ static bool is_parallel(uint64_t stage)
 
 static double parallel_ns(struct ev_span stages)
 {
+	struct ev_stage_time t;
 	double ns = 0;
 
-	for (size_t i = 0; i < stages.size / sizeof(struct ev_stage_time); i++) {
-		struct ev_stage_time t;
-
-		memcpy(&t, (const struct ev_stage_time *)stages.data + i, sizeof t);
+	for (size_t i = 0; ev_item(stages, i, &t, sizeof t); i++)
 		ns += is_parallel(t.stage) ? (double)t.ns : 0;
-	}
 	return ns;
 }
 
@@ -152,14 +149,13 @@ static void take_handover(struct cost_rows *r, const struct ev_handover *h)
 
 static void take_setting(struct cost_rows *r, const struct ev_setting *s)
 {
-	char text[32];
+	char value[16];
 
-	if (!s->name.data || !s->value.data)
-		return;
-	snprintf(text, sizeof text, "%.*s %.*s", (int)s->name.size, (const char *)s->name.data,
-		(int)s->value.size, (const char *)s->value.data);
-	sscanf(text, "prefill-chunk %" SCNd32, &r->chunk);
-	sscanf(text, "prefill-ranks %" SCNd32, &r->prefill);
+	ev_copy(value, sizeof value, s->value);
+	if (ev_is(s->name, "prefill-chunk"))
+		sscanf(value, "%" SCNd32, &r->chunk);
+	if (ev_is(s->name, "prefill-ranks"))
+		sscanf(value, "%" SCNd32, &r->prefill);
 }
 
 void cost_take(void *rows, const struct event *ev)
@@ -192,12 +188,9 @@ void cost_model_of(struct cost_model *m, const struct cost_rows *r)
 
 int cost_take_recording(struct cost_rows *rows, const char *path, struct err *e)
 {
-	static const int of[] = { EV_session, EV_memory, EV_product, EV_rank, EV_batch, EV_token,
-		EV_score, EV_traffic, EV_time, EV_setting, EV_handover, EV_step };
-	uint64_t kinds = 0;
-
-	for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-		kinds |= UINT64_C(1) << of[i];
+	const uint64_t kinds = EV_BIT(session) | EV_BIT(memory) | EV_BIT(product) | EV_BIT(rank) |
+						   EV_BIT(batch) | EV_BIT(token) | EV_BIT(score) | EV_BIT(traffic) |
+						   EV_BIT(time) | EV_BIT(setting) | EV_BIT(handover) | EV_BIT(step);
 
 	if (reader_each(path, kinds, 0, cost_take, rows, e))
 		return -1;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "engine/draft/draft.h"
 #include "sessions/whatif/whatif_impl.h"
 
@@ -35,11 +36,10 @@ static const char *recorded_drafter(const struct recorded *r)
 /* "off, ngram": those that can be asked about. */
 static const char *simple_names(char *buf, size_t cap)
 {
-	size_t n = (size_t)snprintf(buf, cap, "off");
-
-	for (int i = 0; draft_table[i] && n < cap; i++)
+	snprintf(buf, cap, "off");
+	for (int i = 0; draft_table[i]; i++)
 		if (is_simple(draft_table[i]->name))
-			n += (size_t)snprintf(buf + n, cap - n, ", %s", draft_table[i]->name);
+			text_append(buf, cap, ", ", "%s", draft_table[i]->name);
 	return buf;
 }
 

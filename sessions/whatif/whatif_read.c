@@ -1,6 +1,5 @@
 /* What a history does not have of a recording: when its requests' inputs came, what became of each
  * of them, and the cost of each step. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ids.h"
 #include "base/text.h"
 #include "engine/settings/settings.h"
 #include "sessions/why/why_impl.h"
@@ -38,6 +39,16 @@ static bool read_lookup(struct why *w, struct miss *m)
 	return true;
 }
 
+/* Tokens with which this prompt and what another request had by then begin. */
+static int32_t shared_with(struct why *w, const struct miss *m, long long request)
+{
+	int32_t n, *ids = why_tokens(w, request, m->seq, &n);
+	const int32_t shared = ids_common(ids, n, m->ids, m->n_ids);
+
+	free(ids);
+	return shared;
+}
+
 /* The earlier request whose tokens agree longest with this prompt. */
 static void find_closest(struct why *w, struct miss *m)
 {
@@ -45,16 +56,13 @@ static void find_closest(struct why *w, struct miss *m)
 		w, "SELECT request FROM request WHERE seq < ?1 AND request <> ?2", m->seq, m->request);
 
 	while (why_row(w, &s)) {
-		long long other = sqlite3_column_int64(s, 0);
-		int32_t n, same = 0, *ids = why_tokens(w, other, m->seq, &n);
+		const long long other = sqlite3_column_int64(s, 0);
+		const int32_t shared = shared_with(w, m, other);
 
-		while (same < n && same < m->n_ids && ids[same] == m->ids[same])
-			same++;
-		if (same > m->shared) {
-			m->shared = same;
+		if (shared > m->shared) {
+			m->shared = shared;
 			m->closest = other;
 		}
-		free(ids);
 	}
 }
 
@@ -72,16 +80,8 @@ static bool find_dropped(
 	bool found = false;
 
 	while (!found && why_row(w, &s)) {
-		long long need = (block + 1) * m->size;
-		int32_t n, same = 0, *ids;
-
-		if (why_is_null(s, 2) || why_is_null(s, 1))
-			continue;
-		ids = why_tokens(w, sqlite3_column_int64(s, 1), m->seq, &n);
-		while (same < n && same < m->n_ids && ids[same] == m->ids[same])
-			same++;
-		free(ids);
-		if (same < need)
+		if (why_is_null(s, 2) || why_is_null(s, 1) ||
+			shared_with(w, m, sqlite3_column_int64(s, 1)) < (block + 1) * m->size)
 			continue;
 		*page = sqlite3_column_int64(s, 0);
 		*owner = sqlite3_column_int64(s, 1);
@@ -120,13 +120,12 @@ static void emptied_by(struct why *w, long long seq, char *out, size_t cap)
 	while (why_row(w, &s)) {
 		const char *name = (const char *)sqlite3_column_text(s, 0),
 				   *value = (const char *)sqlite3_column_text(s, 1);
-		char *clean;
+		char clean[128];
 
 		if (!empties(name))
 			continue;
-		clean = value ? text_clean(value, strlen(value), false, NULL) : NULL;
-		snprintf(out, cap, "/%s %s", name, clean ? clean : "");
-		free(clean);
+		text_cleaned(clean, sizeof clean, value ? value : "", value ? strlen(value) : 0);
+		snprintf(out, cap, "/%s %s", name, clean);
 		why_done(&s);
 	}
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "fold/tl_bound.h"
+#include "fold/timeline_parts.h"
 #include "sessions/why/why_impl.h"
 
 enum { MOST = 8, TEXT = 80 };
@@ -19,16 +19,6 @@ struct drawn {
 	bool bound; /* a grammar ruled it, as these say, clean for a terminal */
 	char stack[240], forbidden[2048];
 };
-
-/* As many whole entries as the span has, at most `most`. */
-static int unpack(struct ev_span packed, void *to, size_t each, size_t most)
-{
-	const size_t n = packed.size / each < most ? packed.size / each : most;
-
-	if (n)
-		memcpy(to, packed.data, n * each);
-	return (int)n;
-}
 
 static long long or_none(int64_t value)
 {
@@ -93,8 +83,8 @@ static bool read_drawn(struct why *w, struct drawn *t)
 	t->p = k->p;
 	t->p_draw = k->p_draw;
 	t->entropy = k->entropy;
-	t->n_candidates = unpack(k->candidates, t->candidate, sizeof t->candidate[0], MOST);
-	t->n_stages = unpack(k->stages, t->stage, sizeof t->stage[0], EV_MOST_STAGES);
+	t->n_candidates = (int)ev_items(k->candidates, t->candidate, sizeof *t->candidate, MOST);
+	t->n_stages = (int)ev_items(k->stages, t->stage, sizeof *t->stage, EV_MOST_STAGES);
 	t->rank = k->rank == EV_NULL_I ? rank_of(t) : k->rank;
 	*t->stack = *t->forbidden = '\0';
 	read_bound(w, t);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "engine/lossy.h"
 
 enum { DEAREST = 5, NAMES = 96 };
@@ -30,14 +31,12 @@ static const char *settings_at(struct why *w, long long seq, char names[NAMES])
 	struct asked_at at = { w, seq };
 	const struct lossy_settings l = lossy_query(value_of, &at);
 	char twin[LOSSY_VALUE];
-	size_t n;
 
 	if (!*lossy_print(&l, names, NAMES))
 		snprintf(names, NAMES, "exact settings");
-	n = strlen(names);
 	why_setting(w, "twin", seq, twin, sizeof twin);
 	if (*twin && strcmp(twin, "on") != 0 && strcmp(twin, "off") != 0)
-		snprintf(names + n, NAMES - n, ", twin %.40s", twin);
+		text_append(names, NAMES, ", ", "twin %.40s", twin);
 	return names;
 }
 

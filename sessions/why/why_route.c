@@ -1,7 +1,4 @@
 /* why route: the replica that a request was sent to. See why.h. */
-#include <stdlib.h>
-
-#include "base/text.h"
 #include "sessions/why/why_impl.h"
 
 static void say_prefix(struct why *w, const struct ev_route *r)

@@ -23,14 +23,10 @@ struct slow {
 static int read_stages(struct why *w, sqlite3_stmt *s, struct ev_stage_time out[EV_N_stage])
 {
 	struct event ev;
-	size_t size = 0;
 
-	if (why_event(w, EV_time, sqlite3_column_int64(s, 0), &ev))
-		size = ev.u.time.stages.size / sizeof *out * sizeof *out;
-	size = size < EV_N_stage * sizeof *out ? size : EV_N_stage * sizeof *out;
-	if (size)
-		memcpy(out, ev.u.time.stages.data, size);
-	return (int)(size / sizeof *out);
+	if (!why_event(w, EV_time, sqlite3_column_int64(s, 0), &ev))
+		return 0;
+	return (int)ev_items(ev.u.time.stages, out, sizeof *out, EV_N_stage);
 }
 
 /* Where plain reads were not measured: the bytes a second of the stage that read fastest, in steps

@@ -40,7 +40,7 @@ static struct view_text count_or(int64_t n)
 
 /* ---- slots ---- */
 
-static void put_slot(struct pen *p, int y, const struct tl_server_slot *s)
+static void put_slot(struct pen *p, int y, const struct ev_slot *s)
 {
 	int x = view_put(p, 0, y, INK_DIM, "%2" PRId64 " ", s->slot);
 
@@ -61,12 +61,12 @@ static void put_slot(struct pen *p, int y, const struct tl_server_slot *s)
 
 static struct view_text head_of(const struct tl_attached *a)
 {
-	const bool slots = a->slots != EV_NULL_I;
+	const bool slots = a->e.slots != EV_NULL_I;
 
-	if (a->running == EV_NULL_I && a->waiting == EV_NULL_I)
+	if (a->polled.running == EV_NULL_I && a->polled.waiting == EV_NULL_I)
 		return view_form("%.40s · queue unknown", a->server);
-	return view_form("%.40s · %s run%s%s · %s wait", a->server, count_or(a->running).text,
-		slots ? " of " : "", slots ? view_count(a->slots).text : "", count_or(a->waiting).text);
+	return view_form("%.40s · %s run%s%s · %s wait", a->server, count_or(a->polled.running).text,
+		slots ? " of " : "", slots ? view_count(a->e.slots).text : "", count_or(a->polled.waiting).text);
 }
 
 int view_attached_slots(struct pen *p, const struct timeline *t)
@@ -106,9 +106,9 @@ static struct view_text part_of(int64_t n, int64_t all, const char *unit)
 
 static void put_used(struct pen *p, int *y, const struct tl_attached *a)
 {
-	put_row(p, y, "used", isnan(a->kv_used) ? "unknown" : view_percent(a->kv_used).text);
-	if (!isnan(a->kv_used) && p->r.w > NAME_W + 16)
-		view_bar(p, NAME_W + 8, *y - 1, p->r.w - NAME_W - 8, INK_ACCEPTED, a->kv_used);
+	put_row(p, y, "used", isnan(a->polled.kv_used) ? "unknown" : view_percent(a->polled.kv_used).text);
+	if (!isnan(a->polled.kv_used) && p->r.w > NAME_W + 16)
+		view_bar(p, NAME_W + 8, *y - 1, p->r.w - NAME_W - 8, INK_ACCEPTED, a->polled.kv_used);
 }
 
 static struct view_text since_start(int64_t n)
@@ -120,26 +120,25 @@ static struct view_text since_start(int64_t n)
 void view_attached_cache(struct pen *p, const struct timeline *t)
 {
 	const struct tl_attached *a = &t->attached;
-
-	int64_t tokens = a->kv_tokens, room = EV_NULL_I;
+	int64_t tokens = a->polled.kv_tokens, room = EV_NULL_I;
 	int y = 1;
 
-	for (int32_t i = 0; i < a->n_slots && a->kv_tokens == EV_NULL_I; i++) {
+	for (int32_t i = 0; i < a->n_slots && a->polled.kv_tokens == EV_NULL_I; i++) {
 		if (a->slot[i].tokens != EV_NULL_I)
 			tokens = (tokens == EV_NULL_I ? 0 : tokens) + a->slot[i].tokens;
 		if (a->slot[i].ctx != EV_NULL_I)
 			room = (room == EV_NULL_I ? 0 : room) + a->slot[i].ctx;
 	}
-	if (a->pages != EV_NULL_I && a->page_size > 0 && a->pages < INT32_MAX &&
-		a->page_size < INT32_MAX)
-		room = a->pages * a->page_size;
+	if (a->e.pages != EV_NULL_I && a->e.page_size > 0 && a->e.pages < INT32_MAX &&
+		a->e.page_size < INT32_MAX)
+		room = a->e.pages * a->e.page_size;
 	view_head(p, view_pages.name, "%.40s · which page is whose: unknown", a->server);
 	put_used(p, &y, a);
 	put_row(p, &y, "tokens in it", part_of(tokens, room, "tokens").text);
 	put_row(p, &y, "pages",
-		a->pages == EV_NULL_I ? "unknown" : part_of(a->pages, a->page_size, "tokens").text);
-	put_row(p, &y, "prefix cache", part_of(a->hit, a->asked, "tokens found").text);
-	put_row(p, &y, "prompts", since_start(a->prompt_tokens).text);
-	put_row(p, &y, "generated", since_start(a->generated).text);
-	put_row(p, &y, "preemptions", count_or(a->preempted).text);
+		a->e.pages == EV_NULL_I ? "unknown" : part_of(a->e.pages, a->e.page_size, "tokens").text);
+	put_row(p, &y, "prefix cache", part_of(a->polled.hit, a->polled.asked, "tokens found").text);
+	put_row(p, &y, "prompts", since_start(a->polled.prompt_tokens).text);
+	put_row(p, &y, "generated", since_start(a->polled.generated).text);
+	put_row(p, &y, "preemptions", count_or(a->polled.preempted).text);
 }

@@ -201,11 +201,11 @@ static int draw_grammar(struct pen *p, const struct timeline *t, const struct tl
 		return 0;
 	view_put(p, 0, y, INK_DIM, "grammar");
 	view_put(p, NOTE_W, y, INK_TEXT, "%s%s", b->stack[0] ? b->stack : "the text may end here",
-		b->forced ? " · no choice" : "");
+		b->e.forced ? " · no choice" : "");
 	view_put(p, 0, y + 1, INK_DIM, "it allows");
 	view_put(p, NOTE_W, y + 1, INK_TEXT, "what the model gave %.1f %% · found in %.0f us%s",
-		(double)k->stage[EV_AT_GRAMMAR].mass * 100, (double)b->ns / 1e3,
-		b->known ? ", known before" : "");
+		(double)k->stage[EV_AT_GRAMMAR].mass * 100, (double)b->e.ns / 1e3,
+		b->e.known ? ", known before" : "");
 	return 2;
 }
 

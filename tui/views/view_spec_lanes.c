@@ -40,7 +40,7 @@ static void look(
 
 	part[1] = 0;
 	for (int32_t i = s->ahead_at; i < s->ahead_at + s->n_ahead; i++) {
-		const struct ev_ahead *a = &t->ahead[i].a;
+		const struct ev_ahead *a = &t->ahead[i];
 		const bool kept = a->came == EV_AHEAD_kept;
 
 		wait = fmax(wait, (double)a->wait_ns);
@@ -82,7 +82,7 @@ int view_spec_lanes(struct pen *p, int y, const struct timeline *t, int64_t requ
 	int64_t blocks = 0, used = 0, nodes = 0, gone = 0;
 
 	for (int32_t i = 0; i < t->n_aheads; i++) {
-		const struct ev_ahead *a = &t->ahead[i].a;
+		const struct ev_ahead *a = &t->ahead[i];
 		const bool kept = a->came == EV_AHEAD_kept;
 
 		if ((request && a->request != request) || a->nodes < 1)
