@@ -123,8 +123,7 @@ static void taylor_write(struct forward *f, const void *params)
 	program_part(m, &a->q, NULL, NULL, f->own.gate);
 	program_part(m, &a->k, NULL, NULL, f->own.up);
 	program_part(m, &a->v, NULL, NULL, f->own.v);
-	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
-	program_part(m, &a->z, NULL, NULL, f->own.mixed.x);
+	layer_product(f, K_STAGE_qkv, f->own.normed, &a->z, NULL, f->own.mixed.x);
 	add_features(f, a, f->own.gate, f->own.q);
 	add_features(f, a, f->own.up, f->own.k);
 	add_states(f, a);
