@@ -8,18 +8,6 @@ extern const struct step_hooks observe_hooks, sparsity_hooks, watch_hooks, shado
 	search_hooks, roof_hooks, cost_hooks, pin_hooks, outliers_hooks, importance_hooks,
 	handover_hooks;
 
-const struct step_hooks *const step_hooks_table[] = {
-	&handover_hooks,
-	&observe_hooks,
-	&sparsity_hooks,
-	&watch_hooks,
-	&shadow_hooks,
-	&twin_hooks,
-	&search_hooks,
-	&roof_hooks,
-	&cost_hooks,
-	&pin_hooks,
-	&outliers_hooks,
-	&importance_hooks,
-	NULL,
-};
+const struct step_hooks *const step_hooks_table[] = { &handover_hooks, &observe_hooks,
+	&sparsity_hooks, &watch_hooks, &shadow_hooks, &twin_hooks, &search_hooks, &roof_hooks,
+	&cost_hooks, &pin_hooks, &outliers_hooks, &importance_hooks, NULL };
