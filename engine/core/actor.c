@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "engine/core/wait.h"
 
 struct call {
 	void (*fn)(struct engine *e, void *arg);
@@ -126,7 +126,6 @@ static bool may_step(const struct actor *a)
 /* Until it is woken, or until the time of a pin is over. */
 static void wait_for_work(struct actor *a)
 {
-	struct timespec until;
 	int64_t left;
 
 	pthread_mutex_unlock(&a->lock);
@@ -134,31 +133,22 @@ static void wait_for_work(struct actor *a)
 	pthread_mutex_lock(&a->lock);
 	if (a->asked.first || a->stop || may_step(a))
 		return;
-	if (left == INT64_MAX) {
+	if (left == INT64_MAX)
 		pthread_cond_wait(&a->wake, &a->lock);
-		return;
-	}
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += left / 1000000000;
-	until.tv_nsec += left % 1000000000;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	pthread_cond_timedwait(&a->wake, &a->lock, &until);
+	else
+		wait_until(&a->wake, &a->lock, now_ns() + left);
 }
 
 /* Until the time of the next step, or until it is woken. */
 static bool too_early(struct actor *a)
 {
 	const int64_t now = now_ns();
-	struct timespec until;
 
 	if (!a->least_ns || a->todo || now >= a->next_ns) {
 		a->next_ns = now + a->least_ns;
 		return false;
 	}
-	until.tv_sec = a->next_ns / 1000000000;
-	until.tv_nsec = a->next_ns % 1000000000;
-	pthread_cond_timedwait(&a->wake, &a->lock, &until);
+	wait_until(&a->wake, &a->lock, a->next_ns);
 	return true;
 }
 
@@ -187,7 +177,6 @@ int actor_start(struct actor **out, struct engine *e,
 	void (*on_stop)(void *arg, const struct err *err), void *arg, struct err *err)
 {
 	struct actor *a = calloc(1, sizeof *a);
-	pthread_condattr_t clock;
 
 	*out = NULL;
 	if (!a)
@@ -201,10 +190,7 @@ int actor_start(struct actor **out, struct engine *e,
 	a->on_stop = on_stop;
 	a->on_stop_arg = arg;
 	pthread_mutex_init(&a->lock, NULL);
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-	pthread_cond_init(&a->wake, &clock);
-	pthread_condattr_destroy(&clock);
+	wait_open(&a->wake);
 	pthread_cond_init(&a->done, NULL);
 	if (pthread_create(&a->thread, NULL, actor_main, a)) {
 		close(a->fd);
@@ -368,5 +354,3 @@ bool actor_paused(struct actor *a)
 	pthread_mutex_unlock(&a->lock);
 	return paused;
 }
-
-/* ---- conveniences ---- */

@@ -275,7 +275,7 @@ static int compute(struct engine *e)
 	engine_emit_batch(e);
 	count_rows(e);
 	engine_draft_verifying(e);
-	if (e->lost.code || e->compute->run(e, &e->lost)) {
+	if (e->lost.code || (e->compute->run && e->compute->run(e, &e->lost))) {
 		e->n_steps--; /* it began, but does not count as a step */
 		return -1;
 	}

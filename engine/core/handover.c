@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "engine/core/wait.h"
 
 enum { WAIT_NS = 5000000 /* calls to the engine wait for so long, while nothing else runs */ };
 
@@ -293,22 +293,17 @@ void handover_begin(struct engine *e, void *state)
 void handover_wait(struct engine *e, void *state)
 {
 	struct handover *h = e->handover;
+	const int64_t end = now_ns() + WAIT_NS;
 	struct prefill_rank *p;
-	struct timespec until;
 	bool any = false;
 
 	(void)state;
 	if (!h)
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += WAIT_NS;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&h->lock);
 	for (p = h->rank; p < h->rank + h->n; p++)
 		any |= p->job != NULL;
-	while (any && !find_news(h, &p) &&
-		   pthread_cond_timedwait(&h->moved, &h->lock, &until) != ETIMEDOUT)
+	while (any && !find_news(h, &p) && wait_until(&h->moved, &h->lock, end) != ETIMEDOUT)
 		;
 	pthread_mutex_unlock(&h->lock);
 }
@@ -335,13 +330,6 @@ int engine_handover_set(
 			j->n_pages[g] = e->memory.pages[g].n_pages;
 		put_job(&h->rank[i], j);
 	}
-	return 0;
-}
-
-int engine_apply_least(struct engine *e, struct engine_options *to, struct err *err)
-{
-	(void)err;
-	e->sched.hand_least = to->prefill_least;
 	return 0;
 }
 

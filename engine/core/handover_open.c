@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "engine/core/handover_impl.h"
+#include "engine/core/wait.h"
 
 int engine_handover_check(struct engine_options *o, struct err *err)
 {
@@ -64,7 +65,6 @@ static int open_rank(struct handover *h, struct prefill_rank *p, struct err *err
 static int open_handover(struct engine *e, void **state, struct err *err)
 {
 	const int32_t n = e->given ? 0 : e->set.prefill_ranks;
-	pthread_condattr_t clock;
 	struct handover *h;
 
 	*state = NULL;
@@ -80,10 +80,7 @@ static int open_handover(struct engine *e, void **state, struct err *err)
 	h->e = e;
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_cond_init(&h->wake, NULL);
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-	pthread_cond_init(&h->moved, &clock);
-	pthread_condattr_destroy(&clock);
+	wait_open(&h->moved);
 	for (int32_t i = 0; i < n; i++)
 		if (open_rank(h, &h->rank[i], err))
 			return -1;
