@@ -49,18 +49,25 @@ static int follow_set(struct engine *e, struct engine_ranks *from, struct err *e
 	return engine_set(e, name, value, err);
 }
 
+/* What this rank has, NULL: nothing, and what went wrong. */
+static int answer(struct engine *e, struct engine_ranks *r, bool lane, struct err *err)
+{
+	struct reply reply = { 0 };
+
+	if (e)
+		reply = engine_ranks_reply(e);
+	reply.code = err->code;
+	snprintf(reply.text, sizeof reply.text, "%.255s", err->text);
+	return engine_ranks_answer(r, &reply, lane, err);
+}
+
 static int follow_and_answer(
 	struct engine *e, struct engine_ranks *r, enum message_kind kind, struct err *err)
 {
-	const int failed = kind == MESSAGE_STEP ? follow_step(e, r, err) : follow_set(e, r, err);
-	struct reply reply = engine_ranks_reply(e);
+	const bool step = kind == MESSAGE_STEP;
+	const int failed = step ? follow_step(e, r, err) : follow_set(e, r, err);
 
-	reply.code = failed ? err->code : 0;
-	snprintf(reply.text, sizeof reply.text, "%.255s", err->text);
-	return engine_ranks_answer(r, &reply, kind == MESSAGE_STEP && e->forward.n_observed > 0, err) ||
-				   failed
-			   ? -1
-			   : 0;
+	return answer(e, r, step && e->forward.n_observed > 0, err) || failed ? -1 : 0;
 }
 
 static int follow_on(struct engine *e, struct engine_ranks *r, struct err *err)
@@ -80,7 +87,6 @@ int engine_follow(struct transport *t, struct err *err)
 	struct engine_ranks r = { .k.transport = t };
 	struct engine_options o;
 	struct engine *e = NULL;
-	struct reply reply = { 0 };
 	struct head head;
 	char *options = NULL;
 
@@ -95,11 +101,7 @@ int engine_follow(struct transport *t, struct err *err)
 		engine_open(&e, &o, err);
 	}
 	r.wire = (struct wire){ 0 };
-	if (e)
-		reply = engine_ranks_reply(e);
-	reply.code = err->code;
-	snprintf(reply.text, sizeof reply.text, "%.255s", err->text);
-	if (!engine_ranks_answer(&r, &reply, false, err) && e)
+	if (!answer(e, &r, false, err) && e)
 		follow_on(e, &r, err);
 done:
 	engine_close(e);
