@@ -162,7 +162,7 @@ static int probe_run(struct probe *p, struct pass *pass, const int32_t *ids, flo
 		.p = p, .x = pass->f.x, .residual = residual, .dim = pass->model->config.dim
 	};
 
-	if (pass_prefill(pass, ids, progress, arg, err) ||
+	if (pass_prefill(pass, ids, p->n - 1, progress, arg, err) ||
 		forward_run_each(&pass->f, probe_look, &l, err))
 		return -1;
 	memcpy(p->logits, pass->f.logits, (size_t)p->vocab * sizeof *p->logits);
@@ -322,7 +322,7 @@ int probe_stages(
 	if (!w.dequantised)
 		rc = err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
 	else
-		rc = pass_prefill(&pass, ids, NULL, NULL, err) ||
+		rc = pass_prefill(&pass, ids, n - 1, NULL, NULL, err) ||
 					 forward_run_each(&pass.f, probe_walk, &w, err)
 				 ? -1
 				 : 0;
