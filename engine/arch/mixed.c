@@ -39,19 +39,11 @@ static void add_s4d(struct arch_file *f, struct model *m, int32_t i)
 	a->n_states = 2 * arch_int(f, "s4d.pole_count", -1, K_SCAN_STATES / 2);
 }
 
-/* Attention is there already. */
-static void keep_attention(struct arch_file *f, struct model *m, int32_t i)
-{
-	(void)f;
-	(void)m;
-	(void)i;
-}
-
 static const struct {
 	const char *name;
-	void (*add)(struct arch_file *f, struct model *m, int32_t i);
+	void (*add)(struct arch_file *f, struct model *m, int32_t i); /* NULL: it is there already */
 } mixers[] = {
-	{ "attention", keep_attention },
+	{ "attention", NULL },
 	{ "lightning", add_lightning },
 	{ "linear", add_linear },
 	{ "mamba", add_mamba },
@@ -64,7 +56,8 @@ static void set_mixer(struct arch_file *f, struct model *m, int32_t i, const str
 {
 	for (size_t k = 0; k < sizeof mixers / sizeof *mixers; k++)
 		if (gguf_text_is(kind, mixers[k].name)) {
-			mixers[k].add(f, m, i);
+			if (mixers[k].add)
+				mixers[k].add(f, m, i);
 			return;
 		}
 	err_set(f->e, ERR_INPUT,

@@ -1,6 +1,10 @@
 /* See ops.h. */
 #include "engine/layer/ops.h"
 
+#include <stdlib.h>
+
+#include "engine/model/model_tensors.h"
+
 void layer_product(struct forward *f, enum k_stage stage, struct k_acts in,
 	const struct k_matrix *w, const float *bias, float *out)
 {
@@ -63,6 +67,33 @@ struct k_conv *layer_conv(struct forward *f, int32_t group, size_t at, int32_t t
 		.x = x, .w = w, .bias = bias, .out = out, .taps = taps, LAYER_STATE(f, group), .at = at
 	};
 	return a;
+}
+
+struct k_linear *layer_linear(struct forward *f, int32_t group, size_t at, int32_t heads,
+	int32_t keys, int32_t values, float *out)
+{
+	struct k_linear *a = &program_add(&f->program, K_OP_linear, K_STAGE_scan)->u.linear;
+
+	*a = (struct k_linear){ .out = out,
+		.room = f->own.room,
+		.heads = heads,
+		.key_heads = heads,
+		.keys = keys,
+		.values = values,
+		LAYER_STATE(f, group),
+		.at = at };
+	return a;
+}
+
+float *layer_fixed_rates(struct model_loader *l, int32_t heads)
+{
+	float *rates = malloc((size_t)heads * 2 * sizeof *rates);
+
+	if (!rates)
+		err_set(l->e, ERR_MEMORY, "no memory for %d heads", heads);
+	for (int32_t i = 0; rates && i < 2 * heads; i++)
+		rates[i] = 1;
+	return rates;
 }
 
 struct k_gated *layer_gated(struct forward *f, enum k_stage stage, const float *x, int32_t groups,
@@ -133,16 +164,11 @@ void states_conv(struct forward *f, const struct matrix_states *s)
 
 struct k_linear *states_linear(struct forward *f, const struct matrix_states *s)
 {
-	struct k_linear *a = &program_add(&f->program, K_OP_linear, K_STAGE_scan)->u.linear;
+	const size_t at = s->at + layer_conv_floats(states_mixed(s), s->taps);
+	struct k_linear *a =
+		layer_linear(f, s->group, at, s->heads, s->n_states, s->inner / s->heads, f->own.up);
 
-	*a = (struct k_linear){ .rate = f->own.q,
-		.out = f->own.up,
-		.room = f->own.room,
-		.heads = s->heads,
-		.key_heads = s->groups,
-		.keys = s->n_states,
-		.values = s->inner / s->heads,
-		LAYER_STATE(f, s->group),
-		.at = s->at + layer_conv_floats(states_mixed(s), s->taps) };
+	a->key_heads = s->groups;
+	a->rate = f->own.q;
 	return a;
 }

@@ -24,6 +24,13 @@ struct k_rope *layer_rope(struct forward *f, int32_t group, int32_t layer, int32
 /* Appends attention over what is stored there, which reads the ranges that its rows see. */
 struct k_attention *layer_attend(struct forward *f, int32_t group, int32_t layer, int32_t n_heads,
 	const float *q, struct k_acts out, const struct k_range *ranges);
+/* Appends the op of a state matrix [keys, values] a head, at `at` in a group's pages; the caller
+ * sets q, k, v and rates. */
+struct k_linear *layer_linear(struct forward *f, int32_t group, size_t at, int32_t heads,
+	int32_t keys, int32_t values, float *out);
+/* Rates of heads that do not depend on the row: [heads, 2] decay and amount, all 1, to be freed;
+ * NULL: no memory, which l->e says. */
+float *layer_fixed_rates(struct model_loader *l, int32_t heads);
 /* Appends a convolution, whose state is at `at` in a group's pages. */
 struct k_conv *layer_conv(struct forward *f, int32_t group, size_t at, int32_t taps, const float *x,
 	const float *w, const float *bias, struct k_acts out);
