@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -23,14 +24,12 @@ struct call {
 	void (*fn)(struct engine *e, void *arg);
 	void (*then)(void *whose, void *arg);
 	void *arg;
-	struct call *next;
+	STAILQ_ENTRY(call) next;
 	bool posted, done;
 	_Alignas(max_align_t) unsigned char copy[]; /* posted: what arg points to */
 };
 
-struct calls {
-	struct call *first, *last;
-};
+STAILQ_HEAD(calls, call);
 
 struct actor {
 	struct engine *engine;
@@ -46,24 +45,12 @@ struct actor {
 	bool paused, stop, failed;
 };
 
-static void put(struct calls *q, struct call *c)
-{
-	c->next = NULL;
-	if (q->last)
-		q->last->next = c;
-	else
-		q->first = c;
-	q->last = c;
-}
-
 static struct call *take(struct calls *q)
 {
-	struct call *c = q->first;
+	struct call *c = STAILQ_FIRST(q);
 
 	if (c)
-		q->first = c->next;
-	if (!q->first)
-		q->last = NULL;
+		STAILQ_REMOVE_HEAD(q, next);
 	return c;
 }
 
@@ -78,7 +65,7 @@ static void answer(struct actor *a, struct call *c)
 	} else if (!c->then) {
 		free(c);
 	} else {
-		put(&a->answered, c);
+		STAILQ_INSERT_TAIL(&a->answered, c, next);
 		if (write(a->fd, &one, sizeof one) < 0)
 			return; /* the descriptor is readable already */
 	}
@@ -131,7 +118,7 @@ static void wait_for_work(struct actor *a)
 	pthread_mutex_unlock(&a->lock);
 	left = engine_expire_pins(a->engine);
 	pthread_mutex_lock(&a->lock);
-	if (a->asked.first || a->stop || may_step(a))
+	if (!STAILQ_EMPTY(&a->asked) || a->stop || may_step(a))
 		return;
 	if (left == INT64_MAX)
 		pthread_cond_wait(&a->wake, &a->lock);
@@ -186,6 +173,8 @@ int actor_start(struct actor **out, struct engine *e,
 		free(a);
 		return err_set(err, ERR_IO, "eventfd: %s", strerror(errno));
 	}
+	STAILQ_INIT(&a->asked);
+	STAILQ_INIT(&a->answered);
 	a->engine = e;
 	a->on_stop = on_stop;
 	a->on_stop_arg = arg;
@@ -228,7 +217,7 @@ static bool ask(struct actor *a, struct call *c)
 {
 	if (a->stop)
 		return false;
-	put(&a->asked, c);
+	STAILQ_INSERT_TAIL(&a->asked, c, next);
 	pthread_cond_signal(&a->wake);
 	return true;
 }
@@ -297,7 +286,7 @@ bool actor_waiting(struct actor *a)
 	bool waiting;
 
 	pthread_mutex_lock(&a->lock);
-	waiting = a->asked.first != NULL;
+	waiting = !STAILQ_EMPTY(&a->asked);
 	pthread_mutex_unlock(&a->lock);
 	return waiting;
 }

@@ -142,3 +142,51 @@ int engine_ranks_start_threads(struct engine_ranks *r, int32_t n, struct err *er
 	signals_restore(&before);
 	return failed ? err_set(err, ERR_MEMORY, "no thread for %d ranks", n) : 0;
 }
+
+/* ---- processes of MPI: a thread for each engine that rank 0 has open, since a chat opens a model
+ * before it closes the one before ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+static int n_engines;
+
+static void *follow_process(void *transport)
+{
+	follow_thread(transport);
+	pthread_mutex_lock(&lock);
+	n_engines--;
+	pthread_cond_signal(&ended);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+static int begin_engine(struct transport *t, struct err *err)
+{
+	pthread_t thread;
+	int rc;
+
+	pthread_mutex_lock(&lock);
+	rc = pthread_create(&thread, NULL, follow_process, t);
+	n_engines += !rc;
+	pthread_mutex_unlock(&lock);
+	if (!rc) {
+		pthread_detach(thread);
+		return 0;
+	}
+	t->ops->close(t);
+	return err_set(err, ERR_MEMORY, "no thread for an engine: %s", strerror(rc));
+}
+
+int engine_follow_all(struct err *err)
+{
+	struct transport *t;
+
+	while (!transport_mpi_next(&t, err) && t)
+		if (begin_engine(t, err))
+			break;
+	pthread_mutex_lock(&lock);
+	while (n_engines && !err->code)
+		pthread_cond_wait(&ended, &lock);
+	pthread_mutex_unlock(&lock);
+	return err->code ? -1 : 0;
+}
