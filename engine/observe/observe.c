@@ -118,13 +118,13 @@ static void pack_heads(struct engine *e, const struct observed *o, const struct 
 {
 	const float *groups = a->share + (size_t)(o->at * a->n_heads + head) * (size_t)a->share_stride;
 
-	memset(
-		e->observe.room->page_share, 0, (size_t)o->n_pages * sizeof *e->observe.room->page_share);
+	float *share = e->observe.room->page_share;
+
+	memset(share, 0, (size_t)o->n_pages * sizeof *share);
 	for (int32_t h = 0; h < n; h++, groups += a->share_stride)
-		add_pages(groups, o->pos / K_GROUP + 1, e->memory.page_size / K_GROUP,
-			e->observe.room->page_share);
+		add_pages(groups, o->pos / K_GROUP + 1, e->memory.page_size / K_GROUP, share);
 	for (int32_t p = 0; p < o->n_pages; p++)
-		packed[p] = pack_share(e->observe.room->page_share[p] / (float)n);
+		packed[p] = pack_share(share[p] / (float)n);
 }
 
 /* Nothing is packed or read yet. Returns how many layers have attention. */
