@@ -1,4 +1,4 @@
-/* Families of models. A family is one file of this folder and one line in table.c: it maps a file's
+/* Families of models. A family is a struct arch here and a line in table.c: it maps a file's
  * metadata to the configuration and the list of layers of a model, and no other file knows the
  * family's name. Tensors are planned afterwards, by the layers' kinds.
  *
