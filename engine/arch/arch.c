@@ -1,6 +1,7 @@
 /* Code that the families share. See arch.h. */
 #include "engine/arch/arch.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,25 +64,36 @@ static const char *key_of(const struct arch_file *f, const char *key, char buf[9
 	return buf;
 }
 
+bool arch_each(
+	struct arch_file *f, const struct model *m, const char *key, int64_t out[ARCH_LAYERS])
+{
+	char name[96];
+
+	return !f->e->code && gguf_array_length(f->g, key_of(f, key, name)) >= 0 &&
+		   !gguf_array_i64(f->g, name, out, m->config.n_layers, f->e);
+}
+
+bool arch_has(const struct arch_file *f, int32_t i, const char *part)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "blk.%d.%s", i, part);
+	return gguf_find(f->g, name) != NULL;
+}
+
 /* A number for each layer, where one for all is read: some writers have it so for all models. */
 static int64_t one_of(struct arch_file *f, const char *name, int64_t n)
 {
-	int64_t *of = malloc((size_t)n * sizeof *of), v = 0;
+	int64_t of[ARCH_LAYERS] = { 0 };
 
-	if (!of) {
-		err_set(f->e, ERR_MEMORY, "no memory for %s", name);
-		return 0;
-	}
-	if (!gguf_array_i64(f->g, name, of, n, f->e))
-		v = of[0];
+	gguf_array_i64(f->g, name, of, n, f->e);
 	for (int64_t i = 1; i < n && !f->e->code; i++)
-		if (of[i] != v)
+		if (of[i] != of[0])
 			err_set(f->e, ERR_INPUT,
 				"%s: %s is %lld in layer 0 and %lld in layer %lld: this family is supported where "
 				"it is one number for all layers",
-				gguf_path(f->g), name, (long long)v, (long long)of[i], (long long)i);
-	free(of);
-	return v;
+				gguf_path(f->g), name, (long long)of[0], (long long)of[i], (long long)i);
+	return of[0];
 }
 
 int32_t arch_int(struct arch_file *f, const char *key, int64_t fallback, int64_t max)
@@ -102,6 +114,19 @@ int32_t arch_int(struct arch_file *f, const char *key, int64_t fallback, int64_t
 		return 1;
 	}
 	return (int32_t)v;
+}
+
+int32_t arch_opt_int(struct arch_file *f, const char *key, int32_t fallback, int32_t max)
+{
+	char name[96];
+	int64_t v = fallback;
+
+	gguf_opt_i64(f->g, key_of(f, key, name), &v, f->e);
+	if (v >= 0 && v <= max)
+		return (int32_t)v;
+	err_set(f->e, ERR_INPUT, "%s: %s is %lld; 0 to %d is possible", gguf_path(f->g), name,
+		(long long)v, max);
+	return 0;
 }
 
 double arch_real(struct arch_file *f, const char *key, double fallback)
@@ -125,57 +150,45 @@ bool arch_bool(struct arch_file *f, const char *key, bool fallback)
 	return v;
 }
 
-int32_t arch_kv_heads(struct arch_file *f, const struct model_config *c, int32_t i)
+int32_t arch_kv_heads(struct arch_file *f, const struct model *m, int32_t i)
 {
+	static const char key[] = "attention.head_count_kv";
+	const int32_t n_heads = m->config.n_heads;
 	int64_t heads[ARCH_LAYERS] = { 0 };
-	char name[96];
 
-	if (gguf_array_length(f->g, key_of(f, "attention.head_count_kv", name)) < 0)
-		return arch_int(f, "attention.head_count_kv", c->n_heads, 1024);
-	if (gguf_array_i64(f->g, name, heads, c->n_layers, f->e))
-		return 0;
-	if (heads[i] < 0 || heads[i] > c->n_heads || (heads[i] && c->n_heads % heads[i]))
-		err_set(f->e, ERR_INPUT, "%s: %s of layer %d is %lld: %d query heads cannot share it",
-			gguf_path(f->g), name, i, (long long)heads[i], c->n_heads);
+	if (!arch_each(f, m, key, heads))
+		return f->e->code ? 0 : arch_int(f, key, n_heads, 1024);
+	if (heads[i] < 0 || heads[i] > n_heads || (heads[i] && n_heads % heads[i]))
+		err_set(f->e, ERR_INPUT, "%s: %s.%s of layer %d is %lld: %d query heads cannot share it",
+			gguf_path(f->g), f->arch->name, key, i, (long long)heads[i], n_heads);
 	return f->e->code ? 0 : (int32_t)heads[i];
 }
 
 /* Width of layer i's feed-forward: feed_forward_length, a number or one for each layer. */
-static int32_t arch_width(struct arch_file *f, const struct model_config *c, int32_t i)
+static int32_t arch_width(struct arch_file *f, const struct model *m, int32_t i)
 {
+	static const char key[] = "feed_forward_length";
 	int64_t width[ARCH_LAYERS] = { 0 };
-	char name[96];
 
-	if (gguf_array_length(f->g, key_of(f, "feed_forward_length", name)) < 0)
-		return arch_int(f, "feed_forward_length", -1, 1 << 20);
-	if (gguf_array_i64(f->g, name, width, c->n_layers, f->e))
-		return 1;
+	if (!arch_each(f, m, key, width))
+		return f->e->code ? 1 : arch_int(f, key, -1, 1 << 20);
 	if (width[i] < 1 || width[i] > 1 << 20)
-		err_set(f->e, ERR_INPUT, "%s: %s of layer %d is %lld; 1 to %d is possible", gguf_path(f->g),
-			name, i, (long long)width[i], 1 << 20);
+		err_set(f->e, ERR_INPUT, "%s: %s.%s of layer %d is %lld; 1 to %d is possible",
+			gguf_path(f->g), f->arch->name, key, i, (long long)width[i], 1 << 20);
 	return f->e->code ? 1 : (int32_t)width[i];
 }
 
 /* Of any layer, the most. */
-static int32_t most_of(struct arch_file *f, const struct model_config *c,
-	int32_t (*of)(struct arch_file *f, const struct model_config *c, int32_t i))
+static int32_t most_of(struct arch_file *f, const struct model *m,
+	int32_t (*of)(struct arch_file *f, const struct model *m, int32_t i))
 {
 	int32_t most = 0;
 
-	for (int32_t i = 0; i < c->n_layers && !f->e->code; i++) {
-		const int32_t n = of(f, c, i);
+	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
+		const int32_t n = of(f, m, i);
 
 		most = n > most ? n : most;
 	}
-	return most;
-}
-
-static int32_t most_kv_heads(struct arch_file *f, const struct model_config *c)
-{
-	const int32_t most = most_of(f, c, arch_kv_heads);
-
-	if (!most)
-		err_set(f->e, ERR_INPUT, "%s: no layer has key-value heads", gguf_path(f->g));
 	return most;
 }
 
@@ -232,10 +245,12 @@ void arch_read_config(struct arch_file *f, struct model *m)
 	if (f->e->code)
 		return;
 	c->n_heads = arch_int(f, "attention.head_count", -1, 1024);
-	c->n_kv_heads = most_kv_heads(f, c);
+	c->n_kv_heads = most_of(f, m, arch_kv_heads);
+	if (!c->n_kv_heads)
+		err_set(f->e, ERR_INPUT, "%s: no layer has key-value heads", gguf_path(f->g));
 	c->head_dim = arch_int(f, "attention.key_length", c->dim / c->n_heads, 1 << 12);
 	value_dim = arch_int(f, "attention.value_length", c->head_dim, 1 << 12);
-	c->ffn = most_of(f, c, arch_width);
+	c->ffn = most_of(f, m, arch_width);
 	if (f->e->code)
 		return;
 	if (value_dim != c->head_dim)
@@ -281,13 +296,34 @@ int32_t arch_add_rope_of(
 	return m->n_ropes++;
 }
 
+/* What is asked for after a failure. */
+static void *nowhere(struct arch_file *f)
+{
+	return memset(f->nowhere, 0, sizeof f->nowhere);
+}
+
 void *arch_add_block(struct arch_file *f, struct block *b, const struct block_kind *kind)
 {
+	assert(kind->size <= sizeof f->nowhere);
 	free(b->params); /* of another kind, without tensors yet */
 	b->params = NULL;
 	if (!f->e->code && !block_set(b, kind))
 		err_set(f->e, ERR_MEMORY, "no memory for a layer");
-	return f->e->code ? NULL : b->params;
+	return f->e->code ? nowhere(f) : b->params;
+}
+
+struct block *arch_add_pair(struct arch_file *f, struct block *b)
+{
+	struct block first = *b;
+	struct pair *a;
+
+	*b = (struct block){ 0 };
+	a = arch_add_block(f, b, &layer_pair);
+	if (f->e->code)
+		block_free(&first);
+	else
+		a->first = first;
+	return &a->second;
 }
 
 static struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32_t i)
@@ -295,10 +331,8 @@ static struct attention *arch_add_attention(struct arch_file *f, struct model *m
 	const struct model_config *c = &m->config;
 	struct attention *a = arch_add_block(f, &m->layer[i].mixer, &layer_attention);
 
-	if (!a)
-		return NULL;
 	a->n_heads = c->n_heads;
-	a->n_kv_heads = arch_kv_heads(f, c, i);
+	a->n_kv_heads = arch_kv_heads(f, m, i);
 	a->head_dim = c->head_dim;
 	a->scale = 1.0f / sqrtf((float)c->head_dim);
 	a->on.pre = "attn_norm.weight";
@@ -309,9 +343,7 @@ struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m,
 {
 	struct feed_forward *w = arch_add_block(f, &m->layer[i].ffn, &layer_feed_forward);
 
-	if (!w)
-		return NULL;
-	w->width = arch_width(f, &m->config, i);
+	w->width = arch_width(f, m, i);
 	w->on.pre = "ffn_norm.weight";
 	return w;
 }
@@ -327,13 +359,83 @@ struct feed_forward *arch_feed_forward(struct arch_file *f, struct model *m, int
 		return m->layer[i].ffn.params;
 	err_set(f->e, ERR_INPUT, "%s: experts are not supported in a model of the family %s",
 		gguf_path(f->g), f->arch->name);
-	return NULL;
+	return nowhere(f);
 }
 
-static bool add_feed_forward(struct arch_file *f, struct model *m, int32_t i, bool mixture)
+/* ---- mixtures of experts ---- */
+
+/* Of the expert that all rows use: the file says it, or counts such experts, which are one. */
+static int32_t shared_width(struct arch_file *f, int32_t i, int32_t width)
 {
-	return mixture ? arch_add_experts(f, m, i) != NULL : arch_add_feed_forward(f, m, i) != NULL;
+	int32_t n;
+
+	if (!arch_has(f, i, "ffn_gate_shexp.weight"))
+		return 0;
+	n = arch_opt_int(f, "expert_shared_count", 1, 1024);
+	if (n > (1 << 20) / width)
+		err_set(f->e, ERR_INPUT, "%s: %d shared experts of width %d are too wide", gguf_path(f->g),
+			n, width);
+	return arch_int(
+		f, "expert_shared_feed_forward_length", f->e->code || !n ? 1 : n * width, 1 << 20);
 }
+
+int32_t arch_n_experts(struct arch_file *f)
+{
+	return arch_opt_int(f, "expert_count", 0, K_ROUTE_EXPERTS);
+}
+
+struct experts *arch_add_experts(struct arch_file *f, struct model *m, int32_t i)
+{
+	struct experts *x = arch_add_block(f, &m->layer[i].ffn, &layer_experts);
+
+	x->on.pre = "ffn_norm.weight";
+	x->n = arch_int(f, "expert_count", -1, K_ROUTE_EXPERTS);
+	x->used = arch_int(f, "expert_used_count", -1, x->n);
+	x->width = arch_int(f, "expert_feed_forward_length", m->config.ffn, 1 << 20);
+	x->shared_width = shared_width(f, i, x->width);
+	return x;
+}
+
+struct experts *arch_experts(struct arch_file *f, struct model *m, int32_t i)
+{
+	if (m->layer[i].ffn.kind == &layer_experts)
+		return m->layer[i].ffn.params;
+	err_set(f->e, ERR_INPUT, "%s: a model of the family %s without experts is not supported",
+		gguf_path(f->g), f->arch->name);
+	return nowhere(f);
+}
+
+static void read_groups(struct arch_file *f, struct experts *x)
+{
+	int32_t n = arch_opt_int(f, "expert_group_count", 0, K_ROUTE_GROUPS);
+	int32_t used = arch_opt_int(f, "expert_group_used_count", n, K_ROUTE_GROUPS);
+
+	if (n < 2 || used == n || f->e->code)
+		return;
+	if (x->n % n || used < 1 || used > n || x->used > used * (x->n / n))
+		err_set(f->e, ERR_INPUT,
+			"%s: of %d experts in %d groups, %d of them used, no %d can be chosen", gguf_path(f->g),
+			x->n, n, used, x->used);
+	x->n_groups = n;
+	x->used_groups = used;
+}
+
+void arch_read_router(
+	struct arch_file *f, struct experts *x, enum k_route_kind kind, bool norm_weights)
+{
+	static const enum k_route_kind of[] = { K_ROUTE_all, K_ROUTE_all, K_ROUTE_sigmoid,
+		K_ROUTE_chosen };
+	const int32_t func = arch_opt_int(f, "expert_gating_func", 0, 3);
+
+	x->route = func ? of[func] : kind;
+	x->norm_weights = arch_bool(f, "expert_weights_norm", norm_weights);
+	x->scale = (float)arch_real(f, "expert_weights_scale", 0);
+	if (x->scale == 1)
+		x->scale = 0; /* none */
+	read_groups(f, x);
+}
+
+/* ---- a decoder like Llama ---- */
 
 static void add_layers(struct arch_file *f, struct model *m)
 {
@@ -344,10 +446,11 @@ static void add_layers(struct arch_file *f, struct model *m)
 		err_set(f->e, ERR_INPUT, "%s: a soft cap of %g is out of range", gguf_path(f->g),
 			(double)softcap);
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
-		struct attention *a = arch_add_attention(f, m, i);
-
-		if (a && add_feed_forward(f, m, i, mixture))
-			a->softcap = softcap;
+		arch_add_attention(f, m, i)->softcap = softcap;
+		if (mixture)
+			arch_add_experts(f, m, i);
+		else
+			arch_add_feed_forward(f, m, i);
 	}
 }
 
@@ -369,20 +472,17 @@ void arch_read_dense(struct arch_file *f, struct model *m, bool halves)
 		add_layers(f, m);
 }
 
-void arch_each_layer(struct arch_file *f, struct model *m,
-	void (*set)(struct arch_file *f, struct model *m, int32_t i))
-{
-	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++)
-		set(f, m, i);
-}
-
 int arch_read(const struct gguf *g, struct model *m, int32_t *ctx, bool beyond, struct err *e)
 {
 	struct arch_file f = { .g = g, .e = e, .ctx = *ctx, .beyond = beyond };
 
 	f.arch = arch_find(g, e);
-	if (f.arch)
+	if (f.arch && f.arch->read)
 		f.arch->read(&f, m);
+	else if (f.arch)
+		arch_read_dense(&f, m, f.arch->halves);
+	for (int32_t i = 0; !e->code && f.arch->layer && i < m->config.n_layers; i++)
+		f.arch->layer(&f, m, i);
 	*ctx = f.ctx;
 	return e->code ? -1 : model_join_memory(m, e);
 }

@@ -1,4 +1,4 @@
-/* Families of models. A family is one file of this folder and one line in table.c: it maps a file's
+/* Families of models. A family is a struct arch here and a line in table.c: it maps a file's
  * metadata to the configuration and the list of layers of a model, and no other file knows the
  * family's name. Tensors are planned afterwards, by the layers' kinds.
  *
@@ -7,9 +7,11 @@
 #ifndef CUTAWAY_ENGINE_ARCH_ARCH_H
 #define CUTAWAY_ENGINE_ARCH_ARCH_H
 
+#include <stddef.h>
+
 #include "engine/model/model.h"
 
-enum { ARCH_LAYERS = 256 /* most of a model */ };
+enum { ARCH_LAYERS = 256 /* most of a model */, ARCH_PARAMS = 4096 /* bytes of a block's */ };
 
 struct arch_file {
 	const struct gguf *g;
@@ -17,12 +19,18 @@ struct arch_file {
 	int32_t ctx;   /* the requested one, or the model's own */
 	bool beyond;   /* it may be longer than what the model was made for */
 	struct err *e; /* clear at first */
+	/* parameters of the blocks that are asked for after a failure */
+	_Alignas(max_align_t) unsigned char nowhere[ARCH_PARAMS];
 };
 
 struct arch {
 	const char *name; /* general.architecture */
-	/* Sets m->config, m->rope and m->layer, without tensors. */
+	/* Sets m->config, m->rope and m->layer, without tensors; NULL: as arch_read_dense(), with
+	 * `halves`. Then `layer` sets what differs in each layer, until something fails; NULL: nothing
+	 * does */
 	void (*read)(struct arch_file *f, struct model *m);
+	bool halves;
+	void (*layer)(struct arch_file *f, struct model *m, int32_t i);
 };
 
 extern const struct arch *const arch_table[]; /* ends with NULL */
@@ -42,16 +50,24 @@ int32_t arch_opt_int(struct arch_file *f, const char *key, int32_t fallback, int
 double arch_real(struct arch_file *f, const char *key, double fallback);
 
 bool arch_bool(struct arch_file *f, const char *key, bool fallback);
+/* A number for each layer; false: the file has no such list, or f->e says what is wrong with it. */
+bool arch_each(
+	struct arch_file *f, const struct model *m, const char *key, int64_t out[ARCH_LAYERS]);
+/* Whether there is a tensor blk.<i>.<part>. */
+bool arch_has(const struct arch_file *f, int32_t i, const char *part);
 /* Key-value heads of layer i: attention.head_count_kv, a number or one for each layer; 0: the layer
  * has no attention. */
-int32_t arch_kv_heads(struct arch_file *f, const struct model_config *c, int32_t i);
+int32_t arch_kv_heads(struct arch_file *f, const struct model *m, int32_t i);
 
 /* Reads what all families have: width, layers, context, vocabulary, the norms' epsilon;
  * arch_read_config() also reads heads and feed-forward. */
 void arch_read_stream(struct arch_file *f, struct model *m);
 void arch_read_config(struct arch_file *f, struct model *m);
-/* Gives a block zeroed parameters, in place of those it has; NULL after a failure. */
+/* Gives a block zeroed parameters, in place of those it has; after a failure some that no layer
+ * has. */
 void *arch_add_block(struct arch_file *f, struct block *b, const struct block_kind *kind);
+/* The block becomes the first of two; returns the second, which has no kind yet. */
+struct block *arch_add_pair(struct arch_file *f, struct block *b);
 /* Norms of the stream are layer norms, with an epsilon of their own. */
 void arch_centre(struct arch_file *f, struct model *m);
 /* Adds a table of rotary frequencies; scaled: as <arch>.rope.scaling says (arch/rope.c). Returns
@@ -62,40 +78,32 @@ int32_t arch_add_rope_of(
 	struct arch_file *f, struct model *m, int32_t dim, double theta, bool halves, bool scaled);
 /* Adds the parameters of layer i's feed-forward, by the configuration. */
 struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m, int32_t i);
-/* Of each layer: is it recurrent? By attention.recurrent_layers, else all but every so many-th. */
-void arch_read_recurrent(
-	struct arch_file *f, const struct model *m, int32_t every, int64_t recurrent[ARCH_LAYERS]);
-/* Layer i's mixer becomes lightning attention, in place of softmax attention; NULL after a failure.
- */
+/* Layer i's mixer becomes lightning attention, or Mamba by the file's ssm.* keys; Mamba-2 likewise,
+ * into a block of any place. */
 struct lightning *arch_add_lightning(struct arch_file *f, struct model *m, int32_t i);
-/* Layer i's mixer becomes Mamba, or Mamba-2, by the file's ssm.* keys; NULL after a failure. The
- * second into a block of any place. */
 struct mamba *arch_add_mamba(struct arch_file *f, struct model *m, int32_t i);
 struct mamba2 *arch_add_mamba2(struct arch_file *f, struct block *b);
-/* The parameters that layer i has. NULL, with an error, if its feed-forward is a mixture of
- * experts. */
+/* The parameters that layer i has; an error if its feed-forward is a mixture of experts, or is
+ * none. */
 struct attention *arch_attention(struct model *m, int32_t i);
 struct feed_forward *arch_feed_forward(struct arch_file *f, struct model *m, int32_t i);
-/* NULL, with an error, if it is no mixture. */
 struct experts *arch_experts(struct arch_file *f, struct model *m, int32_t i);
 /* 0 to K_ROUTE_EXPERTS; 0: there is no mixture. */
 int32_t arch_n_experts(struct arch_file *f);
 /* Adds a mixture of experts to layer i, with Mixtral's router; what else the file says of it, with
- * what the family does where it says nothing (arch/mixture.c). */
+ * what the family does where it says nothing. */
 struct experts *arch_add_experts(struct arch_file *f, struct model *m, int32_t i);
 void arch_read_router(
 	struct arch_file *f, struct experts *x, enum k_route_kind kind, bool norm_weights);
 /* A decoder with pre-norms, as Llama: configuration, one rotary table, in each layer attention and
  * SwiGLU, or, where the file counts experts, a mixture of them as Mixtral has it. */
 void arch_read_dense(struct arch_file *f, struct model *m, bool halves);
+/* The same without a rotary table. */
+void arch_read_without_rope(struct arch_file *f, struct model *m);
 
 /* What the Gemma family has in common: norms on both sides, GELU, soft caps. Returns the window. */
-int32_t arch_read_gemma(struct arch_file *f, struct model *m);
-/* As arch_read_dense(), without a rotary table. */
-void arch_read_without_rope(struct arch_file *f, struct model *m);
-/* Calls set for each layer until something fails. */
-void arch_each_layer(struct arch_file *f, struct model *m,
-	void (*set)(struct arch_file *f, struct model *m, int32_t i));
+void arch_read_gemma(struct arch_file *f, struct model *m);
+int32_t arch_gemma_layer(struct arch_file *f, struct model *m, int32_t i);
 
 /* Scaling of frequencies [rope->dim / 2]: none, linear (Chen et al. 2023), YaRN (Peng et al. 2023),
  * LongRoPE (Ding et al. 2024), or one factor a frequency (Llama 3: the tensor rope_freqs.weight).

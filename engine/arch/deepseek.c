@@ -53,19 +53,6 @@ static float score_scale(struct arch_file *f, struct model *m, int32_t key)
 	return (float)(mu * mu / sqrt((double)key));
 }
 
-static void add_feed_forward(struct arch_file *f, struct model *m, int32_t i, bool dense)
-{
-	struct experts *x;
-
-	if (dense) {
-		arch_add_feed_forward(f, m, i);
-		return;
-	}
-	x = arch_add_experts(f, m, i);
-	if (x)
-		arch_read_router(f, x, K_ROUTE_all, false);
-}
-
 static void deepseek2_read(struct arch_file *f, struct model *m)
 {
 	struct latent all;
@@ -81,12 +68,11 @@ static void deepseek2_read(struct arch_file *f, struct model *m)
 	all.on.pre = "attn_norm.weight";
 	all.scale = score_scale(f, m, all.key);
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
-		struct latent *a = arch_add_block(f, &m->layer[i].mixer, &layer_latent);
-
-		if (!a)
-			return;
-		*a = all;
-		add_feed_forward(f, m, i, i < n_dense);
+		*(struct latent *)arch_add_block(f, &m->layer[i].mixer, &layer_latent) = all;
+		if (i < n_dense)
+			arch_add_feed_forward(f, m, i);
+		else
+			arch_read_router(f, arch_add_experts(f, m, i), K_ROUTE_all, false);
 	}
 }
 

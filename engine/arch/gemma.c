@@ -8,18 +8,17 @@
 
 enum { GLOBAL_EVERY = 6 };
 
-static void gemma_layer(struct arch_file *f, struct model *m, int32_t i)
+int32_t arch_gemma_layer(struct arch_file *f, struct model *m, int32_t i)
 {
 	struct feed_forward *w = arch_feed_forward(f, m, i);
 
 	arch_attention(m, i)->on.post = "post_attention_norm.weight";
-	if (!w)
-		return;
 	w->on.post = "post_ffw_norm.weight";
 	w->act = K_ACT_gelu;
+	return arch_int(f, "attention.sliding_window", -1, 1 << 24);
 }
 
-int32_t arch_read_gemma(struct arch_file *f, struct model *m)
+void arch_read_gemma(struct arch_file *f, struct model *m)
 {
 	arch_read_dense(f, m, true);
 	m->embed_scale = sqrtf((float)m->config.dim);
@@ -27,37 +26,37 @@ int32_t arch_read_gemma(struct arch_file *f, struct model *m)
 	if (m->logit_cap < 0)
 		err_set(f->e, ERR_INPUT, "%s: a soft cap of %g is out of range", gguf_path(f->g),
 			(double)m->logit_cap);
-	arch_each_layer(f, m, gemma_layer);
-	return arch_int(f, "attention.sliding_window", -1, 1 << 24);
 }
 
-static void gemma2_read(struct arch_file *f, struct model *m)
+static void gemma2_layer(struct arch_file *f, struct model *m, int32_t i)
 {
-	const int32_t window = arch_read_gemma(f, m);
+	const int32_t window = arch_gemma_layer(f, m, i);
 
-	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i += 2)
-		arch_attention(m, i)->window = window;
+	arch_attention(m, i)->window = i % 2 ? 0 : window;
 }
 
-const struct arch arch_gemma2 = { .name = "gemma2", .read = gemma2_read };
+const struct arch arch_gemma2 = {
+	.name = "gemma2", .read = arch_read_gemma, .layer = gemma2_layer
+};
 
+/* The second rotary table is that of the local layers. */
 static void gemma3_read(struct arch_file *f, struct model *m)
 {
-	const int32_t window = arch_read_gemma(f, m);
-	int32_t local;
+	arch_read_gemma(f, m);
+	if (!f->e->code)
+		arch_add_rope(f, m, arch_real(f, "rope.freq_base_swa", 10000), true, false);
+}
 
-	if (f->e->code)
-		return;
-	local = arch_add_rope(f, m, arch_real(f, "rope.freq_base_swa", 10000), true, false);
-	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
-		struct attention *a = arch_attention(m, i);
+static void gemma3_layer(struct arch_file *f, struct model *m, int32_t i)
+{
+	const int32_t window = arch_gemma_layer(f, m, i);
+	struct attention *a = arch_attention(m, i);
 
-		a->norms = ATTENTION_HEAD_NORMS;
-		if ((i + 1) % GLOBAL_EVERY) {
-			a->window = window;
-			a->rope = local;
-		}
+	a->norms = ATTENTION_HEAD_NORMS;
+	if ((i + 1) % GLOBAL_EVERY) {
+		a->window = window;
+		a->rope = m->n_ropes - 1;
 	}
 }
 
-const struct arch arch_gemma3 = { .name = "gemma3", .read = gemma3_read };
+const struct arch arch_gemma3 = { .name = "gemma3", .read = gemma3_read, .layer = gemma3_layer };

@@ -31,11 +31,13 @@ static void read_kinds(struct arch_file *f, struct model *m, struct gemma4 *all)
 {
 	const int32_t n = m->config.n_layers;
 	int32_t dim;
-	char name[64];
 
-	snprintf(name, sizeof name, "%s.attention.sliding_window_pattern", f->arch->name);
-	if (f->e->code || gguf_array_i64(f->g, name, all->local, n, f->e))
+	if (!arch_each(f, m, "attention.sliding_window_pattern", all->local)) {
+		err_set(f->e, ERR_INPUT,
+			"%s has no %s.attention.sliding_window_pattern, which a model needs", gguf_path(f->g),
+			f->arch->name);
 		return;
+	}
 	all->n_own = n - arch_opt_int(f, "attention.shared_kv_layers", 0, n - 1);
 	all->head_dim = local_head_dim(f, &m->config);
 	dim = arch_int(f, "rope.dimension_count_swa", all->head_dim, 1 << 12);
@@ -102,20 +104,9 @@ static float output_scale(struct arch_file *f, int32_t i)
 /* After the feed-forward: the layer's input, if it has one, and the scale. */
 static void add_input(struct arch_file *f, struct model *m, int32_t i)
 {
-	struct block ffn = m->layer[i].ffn;
-	struct layer_input *a;
-	struct pair *both;
+	struct block *after = arch_add_pair(f, &m->layer[i].ffn);
+	struct layer_input *a = arch_add_block(f, after, &layer_layer_input);
 
-	m->layer[i].ffn = (struct block){ 0 };
-	both = arch_add_block(f, &m->layer[i].ffn, &layer_pair);
-	if (!both) {
-		block_free(&ffn);
-		return;
-	}
-	both->first = ffn;
-	a = arch_add_block(f, &both->second, &layer_layer_input);
-	if (!a)
-		return;
 	a->on.post = "post_norm.weight";
 	a->width = m->inputs.each;
 	a->stride = m->inputs.width;
@@ -138,10 +129,11 @@ static void gemma4_read(struct arch_file *f, struct model *m)
 {
 	struct gemma4 all = { 0 };
 
-	all.window = arch_read_gemma(f, m);
+	arch_read_gemma(f, m);
 	read_kinds(f, m, &all);
 	read_inputs(f, m);
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
+		all.window = arch_gemma_layer(f, m, i);
 		set_attention(f, m, i, &all);
 		add_input(f, m, i);
 	}

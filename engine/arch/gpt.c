@@ -9,8 +9,6 @@ static void gpt_layer(struct arch_file *f, struct model *m, int32_t i, enum k_ac
 	struct feed_forward *w = arch_feed_forward(f, m, i);
 
 	arch_attention(m, i)->fused = true;
-	if (!w)
-		return;
 	w->plain = true;
 	w->act = act;
 }
@@ -28,15 +26,14 @@ static void gpt2_read(struct arch_file *f, struct model *m)
 	if (f->ctx > m->config.ctx_train)
 		err_set(f->e, ERR_USAGE, "a context of %d is more than the %d positions this model learned",
 			f->ctx, m->config.ctx_train);
-	arch_each_layer(f, m, gpt2_layer);
 }
 
-const struct arch arch_gpt2 = { .name = "gpt2", .read = gpt2_read };
+const struct arch arch_gpt2 = { .name = "gpt2", .read = gpt2_read, .layer = gpt2_layer };
 
 static void gptneox_layer(struct arch_file *f, struct model *m, int32_t i)
 {
 	gpt_layer(f, m, i, K_ACT_gelu_erf);
-	if (f->e->code || !arch_bool(f, "use_parallel_residual", true))
+	if (!arch_bool(f, "use_parallel_residual", true))
 		return;
 	arch_attention(m, i)->on.aside = true;
 	arch_feed_forward(f, m, i)->on.joins = true;
@@ -46,7 +43,8 @@ static void gptneox_read(struct arch_file *f, struct model *m)
 {
 	arch_read_dense(f, m, true);
 	arch_centre(f, m);
-	arch_each_layer(f, m, gptneox_layer);
 }
 
-const struct arch arch_gptneox = { .name = "gptneox", .read = gptneox_read };
+const struct arch arch_gptneox = {
+	.name = "gptneox", .read = gptneox_read, .layer = gptneox_layer
+};

@@ -2,22 +2,15 @@
  * score without a value for each head, biases everywhere, and experts with a limited gate. */
 #include "engine/arch/arch.h"
 
-static void gpt_oss_read(struct arch_file *f, struct model *m)
+static void gpt_oss_layer(struct arch_file *f, struct model *m, int32_t i)
 {
-	int32_t window = arch_int(f, "attention.sliding_window", -1, 1 << 24);
+	const int32_t window = arch_int(f, "attention.sliding_window", -1, 1 << 24);
+	struct experts *x = arch_experts(f, m, i);
 
-	arch_read_dense(f, m, true);
-	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
-		struct experts *x = arch_experts(f, m, i);
-		struct attention *a = arch_attention(m, i);
-
-		if (!x)
-			return;
-		x->act = K_ACT_clamped;
-		x->on.pre = "post_attention_norm.weight";
-		a->window = i % 2 ? 0 : window;
-		a->sinks = true;
-	}
+	x->act = K_ACT_clamped;
+	x->on.pre = "post_attention_norm.weight";
+	arch_attention(m, i)->window = i % 2 ? 0 : window;
+	arch_attention(m, i)->sinks = true;
 }
 
-const struct arch arch_gpt_oss = { .name = "gpt-oss", .read = gpt_oss_read };
+const struct arch arch_gpt_oss = { .name = "gpt-oss", .halves = true, .layer = gpt_oss_layer };

@@ -6,19 +6,17 @@
 
 #include "engine/arch/arch.h"
 
-/* The mixer, of a hybrid too; returns where its result goes, or NULL after a failure. */
+/* The mixer, of a hybrid too; returns where its result goes. */
 static struct residual *granite_mixer(struct arch_file *f, struct model *m, int32_t i)
 {
 	struct attention *a = arch_attention(m, i);
 	struct mamba2 *s;
 
-	if (arch_kv_heads(f, &m->config, i)) {
+	if (arch_kv_heads(f, m, i)) {
 		a->scale = (float)arch_real(f, "attention.scale", (double)a->scale);
 		return &a->on;
 	}
 	s = arch_add_mamba2(f, &m->layer[i].mixer);
-	if (!s)
-		return NULL;
 	s->normed = true;
 	return &s->on;
 }
@@ -26,12 +24,9 @@ static struct residual *granite_mixer(struct arch_file *f, struct model *m, int3
 static void granite_layer(struct arch_file *f, struct model *m, int32_t i)
 {
 	const float scale = (float)arch_real(f, "residual_scale", 1);
-	struct residual *on = granite_mixer(f, m, i);
 	struct block *ffn = &m->layer[i].ffn;
 
-	if (!on)
-		return;
-	on->scale = scale;
+	granite_mixer(f, m, i)->scale = scale;
 	if (ffn->kind == &layer_experts)
 		((struct experts *)ffn->params)->on.scale = scale;
 	else
@@ -52,9 +47,14 @@ static void granite_read(struct arch_file *f, struct model *m)
 		err_set(f->e, ERR_INPUT, "%s: logits would be divided by %g", gguf_path(f->g), divisor);
 	else
 		m->logit_scale = (float)(1 / divisor);
-	arch_each_layer(f, m, granite_layer);
 }
 
-const struct arch arch_granite = { .name = "granite", .read = granite_read };
-const struct arch arch_granitehybrid = { .name = "granitehybrid", .read = granite_read };
-const struct arch arch_granitemoe = { .name = "granitemoe", .read = granite_read };
+const struct arch arch_granite = {
+	.name = "granite", .read = granite_read, .layer = granite_layer
+};
+const struct arch arch_granitehybrid = {
+	.name = "granitehybrid", .read = granite_read, .layer = granite_layer
+};
+const struct arch arch_granitemoe = {
+	.name = "granitemoe", .read = granite_read, .layer = granite_layer
+};

@@ -5,25 +5,10 @@
 
 #include <stdio.h>
 
-/* One number for each layer, all `fallback` if the file has none. */
-static void read_each(struct arch_file *f, const struct model *m, const char *key, int64_t fallback,
-	int64_t out[ARCH_LAYERS])
-{
-	char name[96];
-
-	for (int32_t i = 0; i < m->config.n_layers; i++)
-		out[i] = fallback;
-	snprintf(name, sizeof name, "%s.%s", f->arch->name, key);
-	if (!f->e->code && gguf_array_length(f->g, name) >= 0)
-		gguf_array_i64(f->g, name, out, m->config.n_layers, f->e);
-}
-
 static void add_linear(struct arch_file *f, struct model *m, int32_t i)
 {
 	struct taylor *a = arch_add_block(f, &m->layer[i].mixer, &layer_taylor);
 
-	if (!a)
-		return;
 	a->on.pre = "attn_norm.weight";
 	a->heads = m->config.n_heads;
 	a->head_dim = m->config.head_dim;
@@ -32,10 +17,7 @@ static void add_linear(struct arch_file *f, struct model *m, int32_t i)
 
 static void add_mamba2(struct arch_file *f, struct model *m, int32_t i)
 {
-	struct mamba2 *a = arch_add_mamba2(f, &m->layer[i].mixer);
-
-	if (a)
-		a->normed = true;
+	arch_add_mamba2(f, &m->layer[i].mixer)->normed = true;
 }
 
 static void add_mamba(struct arch_file *f, struct model *m, int32_t i)
@@ -52,26 +34,16 @@ static void add_s4d(struct arch_file *f, struct model *m, int32_t i)
 {
 	struct s4d *a = arch_add_block(f, &m->layer[i].mixer, &layer_s4d);
 
-	if (!a)
-		return;
 	a->on.pre = "attn_norm.weight";
 	a->inner = arch_int(f, "ssm.inner_size", -1, 1 << 16);
 	a->n_states = 2 * arch_int(f, "s4d.pole_count", -1, K_SCAN_STATES / 2);
 }
 
-/* Attention is there already. */
-static void keep_attention(struct arch_file *f, struct model *m, int32_t i)
-{
-	(void)f;
-	(void)m;
-	(void)i;
-}
-
 static const struct {
 	const char *name;
-	void (*add)(struct arch_file *f, struct model *m, int32_t i);
+	void (*add)(struct arch_file *f, struct model *m, int32_t i); /* NULL: it is there already */
 } mixers[] = {
-	{ "attention", keep_attention },
+	{ "attention", NULL },
 	{ "lightning", add_lightning },
 	{ "linear", add_linear },
 	{ "mamba", add_mamba },
@@ -84,7 +56,8 @@ static void set_mixer(struct arch_file *f, struct model *m, int32_t i, const str
 {
 	for (size_t k = 0; k < sizeof mixers / sizeof *mixers; k++)
 		if (gguf_text_is(kind, mixers[k].name)) {
-			mixers[k].add(f, m, i);
+			if (mixers[k].add)
+				mixers[k].add(f, m, i);
 			return;
 		}
 	err_set(f->e, ERR_INPUT,
@@ -109,7 +82,8 @@ static void set_windows(struct arch_file *f, struct model *m)
 {
 	int64_t window[ARCH_LAYERS];
 
-	read_each(f, m, "attention.window", 0, window);
+	if (!arch_each(f, m, "attention.window", window))
+		return;
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
 		if (window[i] < 0 || window[i] > 1 << 24)
 			err_set(f->e, ERR_INPUT, "%s: the window of layer %d is %lld", gguf_path(f->g), i,
@@ -136,7 +110,8 @@ static void set_lenders(struct arch_file *f, struct model *m)
 {
 	int64_t from[ARCH_LAYERS];
 
-	read_each(f, m, "attention.kv_from", -1, from);
+	if (!arch_each(f, m, "attention.kv_from", from))
+		return;
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
 		if (from[i] == -1 || from[i] == i)
 			continue;
@@ -163,10 +138,8 @@ static void set_activation(struct arch_file *f, struct model *m)
 	for (int32_t i = 0; named && i < m->config.n_layers && !f->e->code; i++) {
 		struct feed_forward *w = arch_feed_forward(f, m, i);
 
-		if (w) {
-			w->plain = true;
-			w->act = square ? K_ACT_relu2 : K_ACT_relu;
-		}
+		w->plain = true;
+		w->act = square ? K_ACT_relu2 : K_ACT_relu;
 	}
 }
 

@@ -6,8 +6,6 @@ static void add_time_mix(struct arch_file *f, struct model *m, int32_t i)
 {
 	struct time_mix *a = arch_add_block(f, &m->layer[i].mixer, &layer_time_mix);
 
-	if (!a)
-		return;
 	a->on.pre = "attn_norm.weight";
 	a->first = i == 0;
 	a->dim = m->config.dim;
@@ -25,8 +23,6 @@ static void add_channel_mix(struct arch_file *f, struct model *m, int32_t i)
 {
 	struct channel_mix *a = arch_add_block(f, &m->layer[i].ffn, &layer_channel_mix);
 
-	if (!a)
-		return;
 	a->on.pre = "attn_norm_2.weight";
 	a->dim = m->config.dim;
 	a->width = arch_int(f, "feed_forward_length", -1, 1 << 20);
@@ -43,7 +39,6 @@ static void rwkv7_read(struct arch_file *f, struct model *m)
 	arch_read_stream(f, m);
 	arch_centre(f, m);
 	m->normed_embedding = true;
-	arch_each_layer(f, m, rwkv7_layer);
 }
 
-const struct arch arch_rwkv7 = { .name = "rwkv7", .read = rwkv7_read };
+const struct arch arch_rwkv7 = { .name = "rwkv7", .read = rwkv7_read, .layer = rwkv7_layer };

@@ -35,10 +35,8 @@ static void add_layer(struct arch_file *f, struct model *m, struct layer *l,
 {
 	const struct model_config *c = &m->config;
 	struct relative *a = arch_add_block(f, &l->mixer, &layer_relative);
-	struct feed_forward *w = a ? arch_add_block(f, &l->ffn, &layer_feed_forward) : NULL;
+	struct feed_forward *w;
 
-	if (!w)
-		return;
 	a->n_heads = c->n_heads;
 	a->head_dim = c->head_dim;
 	a->decodes = decodes;
@@ -46,15 +44,16 @@ static void add_layer(struct arch_file *f, struct model *m, struct layer *l,
 	a->n_buckets = arch_int(f, "attention.relative_buckets_count", 32, 2 * K_DISTANCE);
 	a->on.pre = "attn_norm.weight";
 	a->cross_on.pre = "cross_attn_norm.weight";
-	w->width = c->ffn;
-	w->on.pre = "ffn_norm.weight";
-	w->plain = !gguf_find(f->g, "dec.blk.0.ffn_gate.weight");
-	w->act = w->plain ? K_ACT_relu : K_ACT_gelu;
 	if (a->n_buckets % 4)
 		err_set(f->e, ERR_INPUT, "%s: %d buckets of distances; a multiple of 4 is needed",
 			gguf_path(f->g), a->n_buckets);
 	else
 		fill_buckets(a);
+	w = arch_add_block(f, &l->ffn, &layer_feed_forward);
+	w->width = c->ffn;
+	w->on.pre = "ffn_norm.weight";
+	w->plain = !gguf_find(f->g, "dec.blk.0.ffn_gate.weight");
+	w->act = w->plain ? K_ACT_relu : K_ACT_gelu;
 }
 
 /* The layers of both stacks; the file's number is the encoder's. */
@@ -89,9 +88,9 @@ static void t5_read(struct arch_file *f, struct model *m)
 		add_layer(f, m, &m->layer[i], i ? m->layer[0].mixer.params : NULL, true);
 	for (int32_t i = 0; i < n && !f->e->code; i++)
 		add_layer(f, m, &m->encoder[i], i ? m->encoder[0].mixer.params : NULL, false);
-	b = f->e->code ? NULL : arch_add_block(f, &m->encoder[n].mixer, &layer_bridge);
-	if (!b)
+	if (f->e->code)
 		return;
+	b = arch_add_block(f, &m->encoder[n].mixer, &layer_bridge);
 	b->n = m->config.n_layers;
 	b->width = m->config.n_heads * m->config.head_dim;
 	b->decoder = m->layer;

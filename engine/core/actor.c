@@ -14,23 +14,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "engine/core/wait.h"
 
 struct call {
 	void (*fn)(struct engine *e, void *arg);
 	void (*then)(void *whose, void *arg);
 	void *arg;
-	struct call *next;
+	STAILQ_ENTRY(call) next;
 	bool posted, done;
 	_Alignas(max_align_t) unsigned char copy[]; /* posted: what arg points to */
 };
 
-struct calls {
-	struct call *first, *last;
-};
+STAILQ_HEAD(calls, call);
 
 struct actor {
 	struct engine *engine;
@@ -46,24 +45,12 @@ struct actor {
 	bool paused, stop, failed;
 };
 
-static void put(struct calls *q, struct call *c)
-{
-	c->next = NULL;
-	if (q->last)
-		q->last->next = c;
-	else
-		q->first = c;
-	q->last = c;
-}
-
 static struct call *take(struct calls *q)
 {
-	struct call *c = q->first;
+	struct call *c = STAILQ_FIRST(q);
 
 	if (c)
-		q->first = c->next;
-	if (!q->first)
-		q->last = NULL;
+		STAILQ_REMOVE_HEAD(q, next);
 	return c;
 }
 
@@ -78,7 +65,7 @@ static void answer(struct actor *a, struct call *c)
 	} else if (!c->then) {
 		free(c);
 	} else {
-		put(&a->answered, c);
+		STAILQ_INSERT_TAIL(&a->answered, c, next);
 		if (write(a->fd, &one, sizeof one) < 0)
 			return; /* the descriptor is readable already */
 	}
@@ -126,39 +113,29 @@ static bool may_step(const struct actor *a)
 /* Until it is woken, or until the time of a pin is over. */
 static void wait_for_work(struct actor *a)
 {
-	struct timespec until;
 	int64_t left;
 
 	pthread_mutex_unlock(&a->lock);
 	left = engine_expire_pins(a->engine);
 	pthread_mutex_lock(&a->lock);
-	if (a->asked.first || a->stop || may_step(a))
+	if (!STAILQ_EMPTY(&a->asked) || a->stop || may_step(a))
 		return;
-	if (left == INT64_MAX) {
+	if (left == INT64_MAX)
 		pthread_cond_wait(&a->wake, &a->lock);
-		return;
-	}
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += left / 1000000000;
-	until.tv_nsec += left % 1000000000;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	pthread_cond_timedwait(&a->wake, &a->lock, &until);
+	else
+		wait_until(&a->wake, &a->lock, now_ns() + left);
 }
 
 /* Until the time of the next step, or until it is woken. */
 static bool too_early(struct actor *a)
 {
 	const int64_t now = now_ns();
-	struct timespec until;
 
 	if (!a->least_ns || a->todo || now >= a->next_ns) {
 		a->next_ns = now + a->least_ns;
 		return false;
 	}
-	until.tv_sec = a->next_ns / 1000000000;
-	until.tv_nsec = a->next_ns % 1000000000;
-	pthread_cond_timedwait(&a->wake, &a->lock, &until);
+	wait_until(&a->wake, &a->lock, a->next_ns);
 	return true;
 }
 
@@ -187,7 +164,6 @@ int actor_start(struct actor **out, struct engine *e,
 	void (*on_stop)(void *arg, const struct err *err), void *arg, struct err *err)
 {
 	struct actor *a = calloc(1, sizeof *a);
-	pthread_condattr_t clock;
 
 	*out = NULL;
 	if (!a)
@@ -197,14 +173,13 @@ int actor_start(struct actor **out, struct engine *e,
 		free(a);
 		return err_set(err, ERR_IO, "eventfd: %s", strerror(errno));
 	}
+	STAILQ_INIT(&a->asked);
+	STAILQ_INIT(&a->answered);
 	a->engine = e;
 	a->on_stop = on_stop;
 	a->on_stop_arg = arg;
 	pthread_mutex_init(&a->lock, NULL);
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-	pthread_cond_init(&a->wake, &clock);
-	pthread_condattr_destroy(&clock);
+	wait_open(&a->wake);
 	pthread_cond_init(&a->done, NULL);
 	if (pthread_create(&a->thread, NULL, actor_main, a)) {
 		close(a->fd);
@@ -242,7 +217,7 @@ static bool ask(struct actor *a, struct call *c)
 {
 	if (a->stop)
 		return false;
-	put(&a->asked, c);
+	STAILQ_INSERT_TAIL(&a->asked, c, next);
 	pthread_cond_signal(&a->wake);
 	return true;
 }
@@ -311,7 +286,7 @@ bool actor_waiting(struct actor *a)
 	bool waiting;
 
 	pthread_mutex_lock(&a->lock);
-	waiting = a->asked.first != NULL;
+	waiting = !STAILQ_EMPTY(&a->asked);
 	pthread_mutex_unlock(&a->lock);
 	return waiting;
 }
@@ -368,5 +343,3 @@ bool actor_paused(struct actor *a)
 	pthread_mutex_unlock(&a->lock);
 	return paused;
 }
-
-/* ---- conveniences ---- */

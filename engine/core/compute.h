@@ -23,17 +23,18 @@ struct engine_compute {
 	int (*open_steps)(
 		struct engine *e, const struct engine_options *o, int32_t max_out, struct err *err);
 	void (*close)(struct engine *e); /* also after an open that failed */
-	/* Makes room for steps of so many rows; called between steps. */
+	/* Makes room for steps of so many rows; called between steps. NULL, as the next two: there is
+	 * nothing to do. */
 	int (*grow)(struct engine *e, int32_t rows, struct err *err);
 
 	/* Computes the rows of e->plan. If it fails, nothing can be computed any more. */
 	int (*run)(struct engine *e, struct err *err);
-	/* Whether it computed a NaN for the item. NULL: never. */
+	/* Whether it computed a NaN for the item. */
 	bool (*failed)(const struct engine *e, const struct plan_item *item);
 	/* Draws the token at position pos of r from output `out` into e->drawn. False: it is not known,
 	 * and r waits; or, of one that a grammar rules, nothing can be drawn, and r must end. */
 	bool (*draw)(struct engine *e, const struct request *r, int32_t pos, int32_t out);
-	/* Log-probability of a given token; NaN: not known. */
+	/* Log-probability of a given token. NULL: it is not known, nor are the candidates. */
 	double (*logp)(const struct engine *e, int32_t out, int32_t id);
 	/* The `most` tokens of greatest logit (struct engine_request, top), and of a given token its
 	 * own after them if it is not among them (-1: none is given), into top [most + 1]; returns how

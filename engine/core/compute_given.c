@@ -35,46 +35,12 @@ static void given_close(struct engine *e)
 	free(e->stats);
 }
 
-static int given_grow(struct engine *e, int32_t rows, struct err *err)
-{
-	(void)e;
-	(void)rows;
-	(void)err;
-	return 0;
-}
-
-static int given_run(struct engine *e, struct err *err)
-{
-	(void)e;
-	(void)err;
-	return 0;
-}
-
 static bool given_draw(struct engine *e, const struct request *r, int32_t pos, int32_t out)
 {
 	(void)pos;
 	(void)out;
 	e->drawn = (struct sample_result){ .p = NAN, .p_draw = NAN, .arrival = NAN, .entropy = NAN };
 	return e->given->next(e->given->arg, r->id, &e->drawn.id);
-}
-
-static double given_logp(const struct engine *e, int32_t out, int32_t id)
-{
-	(void)e;
-	(void)out;
-	(void)id;
-	return (double)NAN;
-}
-
-static int32_t given_top(
-	const struct engine *e, int32_t out, int32_t most, int32_t given, struct k_draw_entry *top)
-{
-	(void)e;
-	(void)out;
-	(void)most;
-	(void)given;
-	(void)top;
-	return 0;
 }
 
 static int given_end(const struct engine *e, struct request *r, const char **why)
@@ -91,10 +57,6 @@ const struct engine_compute compute_given = {
 	.open = given_open,
 	.open_steps = given_open_steps,
 	.close = given_close,
-	.grow = given_grow,
-	.run = given_run,
 	.draw = given_draw,
-	.logp = given_logp,
-	.top = given_top,
 	.end = given_end,
 };

@@ -65,6 +65,8 @@ static int open_hooks(struct engine *e, struct err *err)
 		assert(e->n_hooks < STEP_HOOKS_MOST);
 		h->ops = step_hooks_table[i];
 		e->n_hooks++;
+		if (h->ops->size && !(h->state = calloc(1, h->ops->size)))
+			return err_set(err, ERR_MEMORY, "no memory for the hook %s", h->ops->name);
 		if (h->ops->open && h->ops->open(e, &h->state, err))
 			return -1;
 	}
@@ -73,9 +75,15 @@ static int open_hooks(struct engine *e, struct err *err)
 
 static void close_hooks(struct engine *e)
 {
-	for (int i = e->n_hooks - 1; i >= 0; i--)
-		if (e->hook[i].ops->close)
-			e->hook[i].ops->close(e, e->hook[i].state);
+	for (int i = e->n_hooks - 1; i >= 0; i--) {
+		struct engine_hook *h = &e->hook[i];
+
+		if (h->ops->close && (h->state || !h->ops->size))
+			h->ops->close(e, h->state);
+		if (h->ops->size)
+			free(h->state);
+		h->state = NULL;
+	}
 	e->n_hooks = 0;
 }
 

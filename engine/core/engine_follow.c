@@ -49,18 +49,25 @@ static int follow_set(struct engine *e, struct engine_ranks *from, struct err *e
 	return engine_set(e, name, value, err);
 }
 
+/* What this rank has, NULL: nothing, and what went wrong. */
+static int answer(struct engine *e, struct engine_ranks *r, bool lane, struct err *err)
+{
+	struct reply reply = { 0 };
+
+	if (e)
+		reply = engine_ranks_reply(e);
+	reply.code = err->code;
+	snprintf(reply.text, sizeof reply.text, "%.255s", err->text);
+	return engine_ranks_answer(r, &reply, lane, err);
+}
+
 static int follow_and_answer(
 	struct engine *e, struct engine_ranks *r, enum message_kind kind, struct err *err)
 {
-	const int failed = kind == MESSAGE_STEP ? follow_step(e, r, err) : follow_set(e, r, err);
-	struct reply reply = engine_ranks_reply(e);
+	const bool step = kind == MESSAGE_STEP;
+	const int failed = step ? follow_step(e, r, err) : follow_set(e, r, err);
 
-	reply.code = failed ? err->code : 0;
-	snprintf(reply.text, sizeof reply.text, "%.255s", err->text);
-	return engine_ranks_answer(r, &reply, kind == MESSAGE_STEP && e->forward.n_observed > 0, err) ||
-				   failed
-			   ? -1
-			   : 0;
+	return answer(e, r, step && e->forward.n_observed > 0, err) || failed ? -1 : 0;
 }
 
 static int follow_on(struct engine *e, struct engine_ranks *r, struct err *err)
@@ -80,7 +87,6 @@ int engine_follow(struct transport *t, struct err *err)
 	struct engine_ranks r = { .k.transport = t };
 	struct engine_options o;
 	struct engine *e = NULL;
-	struct reply reply = { 0 };
 	struct head head;
 	char *options = NULL;
 
@@ -95,11 +101,7 @@ int engine_follow(struct transport *t, struct err *err)
 		engine_open(&e, &o, err);
 	}
 	r.wire = (struct wire){ 0 };
-	if (e)
-		reply = engine_ranks_reply(e);
-	reply.code = err->code;
-	snprintf(reply.text, sizeof reply.text, "%.255s", err->text);
-	if (!engine_ranks_answer(&r, &reply, false, err) && e)
+	if (!answer(e, &r, false, err) && e)
 		follow_on(e, &r, err);
 done:
 	engine_close(e);
@@ -139,4 +141,52 @@ int engine_ranks_start_threads(struct engine_ranks *r, int32_t n, struct err *er
 	}
 	signals_restore(&before);
 	return failed ? err_set(err, ERR_MEMORY, "no thread for %d ranks", n) : 0;
+}
+
+/* ---- processes of MPI: a thread for each engine that rank 0 has open, since a chat opens a model
+ * before it closes the one before ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+static int n_engines;
+
+static void *follow_process(void *transport)
+{
+	follow_thread(transport);
+	pthread_mutex_lock(&lock);
+	n_engines--;
+	pthread_cond_signal(&ended);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+static int begin_engine(struct transport *t, struct err *err)
+{
+	pthread_t thread;
+	int rc;
+
+	pthread_mutex_lock(&lock);
+	rc = pthread_create(&thread, NULL, follow_process, t);
+	n_engines += !rc;
+	pthread_mutex_unlock(&lock);
+	if (!rc) {
+		pthread_detach(thread);
+		return 0;
+	}
+	t->ops->close(t);
+	return err_set(err, ERR_MEMORY, "no thread for an engine: %s", strerror(rc));
+}
+
+int engine_follow_all(struct err *err)
+{
+	struct transport *t;
+
+	while (!transport_mpi_next(&t, err) && t)
+		if (begin_engine(t, err))
+			break;
+	pthread_mutex_lock(&lock);
+	while (n_engines && !err->code)
+		pthread_cond_wait(&ended, &lock);
+	pthread_mutex_unlock(&lock);
+	return err->code ? -1 : 0;
 }

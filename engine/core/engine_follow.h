@@ -9,7 +9,7 @@
 
 /* What it does until rank 0 says that it ends, or is gone. Closes t. */
 int engine_follow(struct transport *t, struct err *err);
-/* engine_followers.c: what a process of MPI that is not rank 0 does: all engines of rank 0, until
+/* What a process of MPI that is not rank 0 does: all engines of rank 0, until
  * that ends. Thread: main. */
 int engine_follow_all(struct err *err);
 

@@ -18,7 +18,7 @@ static struct ev_span score_candidates(struct engine *e, const struct request *r
 	int32_t id, struct ev_candidate to[SAMPLE_TOP + 1])
 {
 	struct k_draw_entry top[SAMPLE_TOP + 1];
-	const int32_t n = r->top ? e->compute->top(e, out, r->top, id, top) : 0;
+	const int32_t n = r->top && e->compute->top ? e->compute->top(e, out, r->top, id, top) : 0;
 
 	for (int32_t i = 0; i < n; i++)
 		to[i] = (struct ev_candidate){ .id = (uint32_t)top[i].id,
@@ -46,7 +46,8 @@ static void after_score(struct engine *e, const struct plan_item *item)
 		ev.u.score.request = r->id;
 		ev.u.score.pos = item->pos + i + 1;
 		ev.u.score.id = id;
-		ev.u.score.logp = e->compute->logp(e, item->out + i, id);
+		if (e->compute->logp)
+			ev.u.score.logp = e->compute->logp(e, item->out + i, id);
 		ev.u.score.hash = (int64_t)e->stats[item->out + i].hash;
 		ev.u.score.candidates = candidates;
 		stream_emit(&e->stream, &ev);

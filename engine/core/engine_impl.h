@@ -202,14 +202,13 @@ int engine_apply_settings(struct engine *e, struct err *err);
 typedef int setting_apply(struct engine *e, struct engine_options *to, struct err *err);
 /* setting_table.c: of each row of engine_settings; NULL: setting the field is enough. */
 extern setting_apply *const setting_table[N_ENGINE_SETTINGS];
-setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engine_apply_evict,
-	engine_apply_policy, engine_apply_pin_limit, engine_apply_joining, engine_apply_spec,
-	engine_apply_shadow, engine_apply_rule, engine_apply_page_size, engine_apply_pages,
+setting_apply engine_apply_copied, engine_apply_budget, engine_apply_prefix, engine_apply_policy,
+	engine_apply_spec, engine_apply_shadow, engine_apply_page_size, engine_apply_pages,
 	engine_apply_every, engine_apply_visible, engine_apply_skip, engine_apply_attention,
-	engine_apply_near_zero, engine_apply_weights, engine_apply_activations, engine_apply_outliers,
-	engine_apply_importance, engine_apply_cache_format, engine_apply_give_back, engine_apply_layer,
-	engine_apply_head, engine_apply_cuda_mode, engine_apply_roof, engine_apply_twin,
-	engine_apply_watch, engine_apply_link, engine_apply_exchange, engine_apply_least;
+	engine_apply_weights, engine_apply_activations, engine_apply_outliers, engine_apply_importance,
+	engine_apply_cache_format, engine_apply_give_back, engine_apply_observed,
+	engine_apply_cuda_mode, engine_apply_roof, engine_apply_twin, engine_apply_watch,
+	engine_apply_link, engine_apply_exchange;
 void engine_emit_settings(struct engine *e);
 void engine_emit_setting(struct engine *e, const char *name);
 

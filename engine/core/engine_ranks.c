@@ -10,6 +10,13 @@
 
 /* ---- messages ---- */
 
+/* Nothing goes to the others, or comes from them, any more. */
+static int lose(struct engine_ranks *r)
+{
+	r->lost = true;
+	return -1;
+}
+
 int engine_ranks_tell(struct engine_ranks *r, struct head head, void *data, struct err *err)
 {
 	struct transport *t = r->k.transport;
@@ -18,10 +25,8 @@ int engine_ranks_tell(struct engine_ranks *r, struct head head, void *data, stru
 	if (transport_broadcast(t, &head, sizeof head, false, err) ||
 		(head.copies &&
 			transport_broadcast(t, r->k.copy, head.copies * sizeof *r->k.copy, false, err)) ||
-		(head.bytes && transport_broadcast(t, data, head.bytes, false, err))) {
-		r->lost = true;
-		return -1;
-	}
+		(head.bytes && transport_broadcast(t, data, head.bytes, false, err)))
+		return lose(r);
 	r->k.n_copies = 0;
 	return 0;
 }
@@ -52,28 +57,21 @@ static size_t reply_bytes(bool lane)
 	return lane ? sizeof(struct reply) : offsetof(struct reply, count.lane);
 }
 
-static int hear_replies(struct engine_ranks *r, bool lane, struct err *err)
+int engine_ranks_replies(struct engine_ranks *r, bool lane, struct err *err)
 {
 	struct message m[TRANSPORT_RANKS];
 	int32_t n = 0;
 
 	for (int32_t i = 1; i < r->k.transport->n; i++)
 		m[n++] = (struct message){ i, &r->reply[i], reply_bytes(lane) };
-	if (transport_control(r->k.transport, NULL, 0, m, n, false, err)) {
-		r->lost = true;
-		return -1;
-	}
+	if (transport_control(r->k.transport, NULL, 0, m, n, false, err))
+		return lose(r);
 	for (int32_t i = 1; i < r->k.transport->n; i++)
 		if (r->reply[i].code) {
-			r->lost = true;
-			return err_set(err, r->reply[i].code, "rank %d: %s", i, r->reply[i].text);
+			err_set(err, r->reply[i].code, "rank %d: %s", i, r->reply[i].text);
+			return lose(r);
 		}
 	return 0;
-}
-
-int engine_ranks_replies(struct engine_ranks *r, struct err *err)
-{
-	return hear_replies(r, false, err);
 }
 
 int engine_ranks_answer(struct engine_ranks *r, struct reply *reply, bool lane, struct err *err)
@@ -114,20 +112,15 @@ static int run(void *arg, struct forward *f, struct err *err)
 {
 	struct engine_ranks *r = ((struct engine *)arg)->ranks;
 
-	if (!ranks_run(&r->k, f, err))
-		return 0;
-	r->lost = true;
-	return -1;
+	return ranks_run(&r->k, f, err) ? lose(r) : 0;
 }
 
 static int end_step(void *arg, struct forward *f, struct err *err)
 {
 	struct engine_ranks *r = ((struct engine *)arg)->ranks;
 
-	if (ranks_gather_observed(&r->k, f, err) || hear_replies(r, f->n_observed > 0, err)) {
-		r->lost = true;
-		return -1;
-	}
+	if (ranks_gather_observed(&r->k, f, err) || engine_ranks_replies(r, f->n_observed > 0, err))
+		return lose(r);
 	for (int32_t i = 1; i < r->k.transport->n; i++)
 		if (r->reply[i].nan_row)
 			atomic_store(f->nan_row, r->reply[i].nan_row);
@@ -179,15 +172,28 @@ static int32_t n_asked(const struct engine_options *o)
 	return o->tensor_parallel * o->pipeline_parallel * o->sequence_parallel;
 }
 
-static int start(struct engine_ranks *r, struct engine_options *o, struct err *err)
+int engine_ranks_share_cpus(struct engine_options *o, int32_t n, const char *what, struct err *err)
 {
-	const int32_t cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN), n = n_asked(o);
+	const int32_t cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (!strcmp(o->backend, "auto"))
 		o->backend = "cpu";
 	if (strcmp(o->backend, "cpu") != 0 && strcmp(o->backend, "ref") != 0)
-		return err_set(err, ERR_USAGE,
-			"%d ranks with backend %s: ranks compute on CPUs (--backend cpu)", n, o->backend);
+		return err_set(err, ERR_USAGE, "%s with backend %s: ranks compute on CPUs (--backend cpu)",
+			what, o->backend);
+	if (!o->threads)
+		o->threads = cores > n ? cores / n : 1;
+	return 0;
+}
+
+static int start(struct engine_ranks *r, struct engine_options *o, struct err *err)
+{
+	const int32_t n = n_asked(o);
+	char what[32];
+
+	snprintf(what, sizeof what, "%d ranks", n);
+	if (engine_ranks_share_cpus(o, n, what, err))
+		return -1;
 	if (o->sequence_parallel > 1 && n > o->sequence_parallel)
 		return err_set(err, ERR_USAGE,
 			"sequence-parallel %d: its ranks have the whole model; not with tensor-parallel or "
@@ -202,8 +208,6 @@ static int start(struct engine_ranks *r, struct engine_options *o, struct err *e
 					 : engine_ranks_start_threads(r, n, err))
 		return -1;
 	r->k.transport->abandon = o->abandon;
-	if (!o->threads)
-		o->threads = cores > n ? cores / n : 1;
 	return engine_ranks_tell_options(r, o, err);
 }
 
@@ -328,7 +332,7 @@ int engine_ranks_set(struct engine *e, const char *name, const char *value, stru
 	put_setting(&r->wire, name, value);
 	return engine_ranks_tell(
 			   r, (struct head){ .kind = MESSAGE_SET, .bytes = r->wire.n }, r->wire.data, err) ||
-				   hear_replies(r, false, err)
+				   engine_ranks_replies(r, false, err)
 			   ? -1
 			   : 0;
 }
@@ -350,7 +354,7 @@ int engine_ranks_meet(struct engine *e, struct err *err)
 {
 	if (!e->ranks || e->ranks->k.transport->rank)
 		return 0;
-	if (hear_replies(e->ranks, false, err))
+	if (engine_ranks_replies(e->ranks, false, err))
 		return -1;
 	e->ranks->k.transport->abandon = NULL;
 	e->ranks->opened = true;

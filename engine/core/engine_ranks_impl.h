@@ -50,14 +50,17 @@ struct engine_ranks {
 int engine_ranks_hear(struct engine_ranks *r, struct head *head, struct err *err);
 int engine_ranks_answer(struct engine_ranks *r, struct reply *reply, bool lane, struct err *err);
 /* Rank 0's side: a message, the settings that a follower needs, whether one is among them, and
- * what they answered to anything but a step. */
+ * what they answered; lane: with the times of an observed step. */
 int engine_ranks_tell(struct engine_ranks *r, struct head head, void *data, struct err *err);
 int engine_ranks_tell_options(
 	struct engine_ranks *r, const struct engine_options *o, struct err *err);
 bool engine_ranks_share(const struct setting *s);
-int engine_ranks_replies(struct engine_ranks *r, struct err *err);
+int engine_ranks_replies(struct engine_ranks *r, bool lane, struct err *err);
 /* engine_follow.c: starts the others as threads, and sets the transport. */
 int engine_ranks_start_threads(struct engine_ranks *r, int32_t n, struct err *err);
+/* Ranks compute on CPUs, and share this machine's: `what` says how many there are, for the error.
+ */
+int engine_ranks_share_cpus(struct engine_options *o, int32_t n, const char *what, struct err *err);
 /* engine_ranks_events.c: what this rank has, when its engine is open; that, and what it did. */
 void engine_ranks_look(struct engine *e);
 struct reply engine_ranks_reply(const struct engine *e);

@@ -14,11 +14,19 @@ void engine_fit_steps(struct engine_options *o, bool device)
 		o->budget = device ? 1024 : 256;
 }
 
-int engine_apply_chunk(struct engine *e, struct engine_options *to, struct err *err)
+/* Of settings whose values somebody else reads: all of them. */
+int engine_apply_copied(struct engine *e, struct engine_options *to, struct err *err)
 {
 	(void)err;
 	engine_fit_steps(to, e->kernels && !k_is_host(e->kernels));
 	e->sched.chunk = to->prefill_chunk;
+	e->sched.pin_limit = to->pin_limit;
+	e->sched.served_ratio = to->waiting_served_ratio;
+	e->sched.waiting_tokens = to->max_waiting_tokens;
+	e->sched.hand_least = to->prefill_least;
+	e->prefix.policy = (enum prefix_policy)setting_choice(&engine_settings[ENGINE_AT_evict], to);
+	e->draft.rejection = !strcmp(to->rule, "rejection");
+	e->forward.observed.threshold = to->near_zero;
 	return 0;
 }
 
@@ -29,7 +37,7 @@ int engine_apply_budget(struct engine *e, struct engine_options *to, struct err 
 		return err_set(err, ERR_USAGE,
 			"budget %d: a whole number of rows from %d (one a slot) to %d is needed", to->budget,
 			e->info.slots, ENGINE_MAX_BUDGET);
-	if (e->compute->grow(e, to->budget, err))
+	if (e->compute->grow && e->compute->grow(e, to->budget, err))
 		return -1;
 	e->sched.budget = to->budget;
 	return 0;
@@ -52,39 +60,10 @@ int engine_apply_prefix(struct engine *e, struct engine_options *to, struct err 
 	return 0;
 }
 
-int engine_apply_evict(struct engine *e, struct engine_options *to, struct err *err)
-{
-	(void)err;
-	e->prefix.policy = (enum prefix_policy)setting_choice(&engine_settings[ENGINE_AT_evict], to);
-	return 0;
-}
-
-int engine_apply_pin_limit(struct engine *e, struct engine_options *to, struct err *err)
-{
-	(void)err;
-	e->sched.pin_limit = to->pin_limit;
-	return 0;
-}
-
 int engine_apply_policy(struct engine *e, struct engine_options *to, struct err *err)
 {
 	e->sched.policy = sched_policy_find(to->policy, err);
 	return e->sched.policy ? 0 : -1;
-}
-
-int engine_apply_joining(struct engine *e, struct engine_options *to, struct err *err)
-{
-	(void)err;
-	e->sched.served_ratio = to->waiting_served_ratio;
-	e->sched.waiting_tokens = to->max_waiting_tokens;
-	return 0;
-}
-
-int engine_apply_rule(struct engine *e, struct engine_options *to, struct err *err)
-{
-	(void)err;
-	e->draft.rejection = !strcmp(to->rule, "rejection");
-	return 0;
 }
 
 /* The format that the option names. */
@@ -296,13 +275,6 @@ int engine_apply_skip(struct engine *e, struct engine_options *to, struct err *e
 	return 0;
 }
 
-int engine_apply_near_zero(struct engine *e, struct engine_options *to, struct err *err)
-{
-	(void)err;
-	e->forward.observed.threshold = to->near_zero;
-	return 0;
-}
-
 /* Observing a row costs about the same time in any model, so the slower a token, the more of them
  * are observed: all where reading the weights takes some 20 ms a token, and every eighth of a small
  * model's, dozens a second. */
@@ -329,14 +301,12 @@ static int check_index(const char *name, int32_t value, int32_t n, struct err *e
 		n);
 }
 
-int engine_apply_layer(struct engine *e, struct engine_options *to, struct err *err)
+int engine_apply_observed(struct engine *e, struct engine_options *to, struct err *err)
 {
-	return check_index("observe-layer", to->observe_layer, e->info.n_layers, err);
-}
-
-int engine_apply_head(struct engine *e, struct engine_options *to, struct err *err)
-{
-	return check_index("observe-head", to->observe_head, e->info.n_heads, err);
+	return check_index("observe-layer", to->observe_layer, e->info.n_layers, err) ||
+				   check_index("observe-head", to->observe_head, e->info.n_heads, err)
+			   ? -1
+			   : 0;
 }
 
 int engine_apply_cuda_mode(struct engine *e, struct engine_options *to, struct err *err)

@@ -139,7 +139,7 @@ static void after_prefill(struct engine *e, const struct plan_item *item)
 {
 	struct request *r = item->r;
 	const char *why;
-	int end;
+	int end = -1;
 
 	r->computed += item->n_rows;
 	if (item->n_out && request_is_chosen(r)) {
@@ -148,18 +148,14 @@ static void after_prefill(struct engine *e, const struct plan_item *item)
 	}
 	if (item->n_out && !e->compute->draw(e, r, r->n_ids, item->out)) {
 		end = undrawn(r, &why);
-		if (end >= 0) {
-			engine_finish(e, r, (enum ev_code_finish)end, why);
-			return;
-		}
-		r->computed--;
+		r->computed -= end < 0;
 	} else if (item->n_out) {
 		append(e, r, item->out, EV_SOURCE_plain);
 		end = e->compute->end(e, r, &why);
-		if (end >= 0) {
-			engine_finish(e, r, (enum ev_code_finish)end, why);
-			return;
-		}
+	}
+	if (end >= 0) {
+		engine_finish(e, r, (enum ev_code_finish)end, why);
+		return;
 	}
 	engine_note_seen(e, item, -1);
 	if (item->n_out)
@@ -275,7 +271,7 @@ static int compute(struct engine *e)
 	engine_emit_batch(e);
 	count_rows(e);
 	engine_draft_verifying(e);
-	if (e->lost.code || e->compute->run(e, &e->lost)) {
+	if (e->lost.code || (e->compute->run && e->compute->run(e, &e->lost))) {
 		e->n_steps--; /* it began, but does not count as a step */
 		return -1;
 	}

@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "engine/core/wait.h"
 
 enum { WAIT_NS = 5000000 /* calls to the engine wait for so long, while nothing else runs */ };
 
@@ -17,7 +17,7 @@ static struct handover_job *find_job(
 	struct handover *h, const struct request *r, struct prefill_rank **rank)
 {
 	for (struct prefill_rank *p = h->rank; p < h->rank + h->n; p++)
-		for (struct handover_job *j = p->job; j; j = j->next)
+		for (struct handover_job *j = TAILQ_FIRST(&p->jobs); j; j = TAILQ_NEXT(j, link))
 			if (j->r == r) {
 				*rank = p;
 				return j;
@@ -28,16 +28,13 @@ static struct handover_job *find_job(
 /* A rank that was lost meanwhile takes none: false, and the job is gone. */
 static bool put_job(struct prefill_rank *p, struct handover_job *j)
 {
-	struct handover_job **at = &p->job;
 	bool lost;
 
 	j->asked_ns = now_ns();
 	pthread_mutex_lock(&p->h->lock);
 	lost = p->lost;
-	while (*at)
-		at = &(*at)->next;
 	if (!lost)
-		*at = j;
+		TAILQ_INSERT_TAIL(&p->jobs, j, link);
 	pthread_cond_broadcast(&p->h->wake);
 	pthread_mutex_unlock(&p->h->lock);
 	if (lost)
@@ -114,7 +111,7 @@ static int64_t rows_before(struct prefill_rank *p)
 {
 	int64_t n = 0;
 
-	for (const struct handover_job *j = p->job; j; j = j->next)
+	for (const struct handover_job *j = TAILQ_FIRST(&p->jobs); j; j = TAILQ_NEXT(j, link))
 		n += j->has.n - j->done;
 	return n;
 }
@@ -187,7 +184,7 @@ void handover_recall(void *arg, struct request *r)
 	j = r->where == REQUEST_AWAY ? find_job(h, r, &p) : NULL;
 	if (j) {
 		emit(h->e, p, j, "the request was called back");
-		handover_unlink(p, j);
+		TAILQ_REMOVE(&p->jobs, j, link);
 		j->dropped = true;
 		if (j->state != JOB_RUNS)
 			handover_free_job(j);
@@ -246,7 +243,7 @@ static void take(struct engine *e, struct prefill_rank *p, struct handover_job *
 	n = j->nan_row ? 0 : j->done - j->taken;
 	ended = j->state >= JOB_DONE;
 	if (ended)
-		handover_unlink(p, j);
+		TAILQ_REMOVE(&p->jobs, j, link);
 	pthread_mutex_unlock(&e->handover->lock);
 	j->taken += n;
 	if (n)
@@ -262,7 +259,7 @@ static void take(struct engine *e, struct prefill_rank *p, struct handover_job *
 static struct handover_job *find_news(struct handover *h, struct prefill_rank **rank)
 {
 	for (struct prefill_rank *p = h->rank; p < h->rank + h->n; p++)
-		for (struct handover_job *j = p->job; j; j = j->next)
+		for (struct handover_job *j = TAILQ_FIRST(&p->jobs); j; j = TAILQ_NEXT(j, link))
 			if ((j->done > j->taken && !j->nan_row) || j->state >= JOB_DONE) {
 				*rank = p;
 				return j;
@@ -293,22 +290,17 @@ void handover_begin(struct engine *e, void *state)
 void handover_wait(struct engine *e, void *state)
 {
 	struct handover *h = e->handover;
+	const int64_t end = now_ns() + WAIT_NS;
 	struct prefill_rank *p;
-	struct timespec until;
 	bool any = false;
 
 	(void)state;
 	if (!h)
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += WAIT_NS;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&h->lock);
 	for (p = h->rank; p < h->rank + h->n; p++)
-		any |= p->job != NULL;
-	while (any && !find_news(h, &p) &&
-		   pthread_cond_timedwait(&h->moved, &h->lock, &until) != ETIMEDOUT)
+		any |= !TAILQ_EMPTY(&p->jobs);
+	while (any && !find_news(h, &p) && wait_until(&h->moved, &h->lock, end) != ETIMEDOUT)
 		;
 	pthread_mutex_unlock(&h->lock);
 }
@@ -335,13 +327,6 @@ int engine_handover_set(
 			j->n_pages[g] = e->memory.pages[g].n_pages;
 		put_job(&h->rank[i], j);
 	}
-	return 0;
-}
-
-int engine_apply_least(struct engine *e, struct engine_options *to, struct err *err)
-{
-	(void)err;
-	e->sched.hand_least = to->prefill_least;
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 #define CUTAWAY_ENGINE_HANDOVER_IMPL_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include "engine/core/engine_ranks_impl.h"
 #include "engine/ranks/stored.h"
@@ -49,7 +50,7 @@ void job_wire(struct wire *w, struct job_wire *j, int32_t n_groups);
 enum job_state { JOB_WAITS, JOB_RUNS, JOB_DONE, JOB_FAILED };
 
 struct handover_job {
-	struct handover_job *next;
+	TAILQ_ENTRY(handover_job) link;
 	char *setting; /* no prompt, but a setting and its value, one after the other; else NULL */
 	size_t setting_bytes;
 	int32_t n_pages[MEMORY_GROUPS]; /* of the setting: afterwards */
@@ -86,8 +87,8 @@ struct prefill_rank {
 	size_t cap;
 	bool *has[MEMORY_GROUPS]; /* [n_pages] of the pool; NULL: none */
 
-	struct handover_job *job; /* lock: in their order, the one that runs first */
-	bool quits, lost;         /* lock */
+	TAILQ_HEAD(, handover_job) jobs; /* lock: in their order, the one that runs first */
+	bool quits, lost;                /* lock */
 };
 
 struct handover {
@@ -107,8 +108,6 @@ void handover_wait(struct engine *e, void *state);
 /* handover_worker.c: the thread of a prefill rank on rank 0's side. */
 void *handover_work(void *prefill_rank);
 void handover_free_job(struct handover_job *j);
-/* With the lock held. */
-void handover_unlink(struct prefill_rank *p, struct handover_job *j);
 
 /* handover_follow.c: a prefill rank computes the job in r->wire. */
 int handover_follow(struct engine *e, struct engine_ranks *r, struct err *err);

@@ -1,13 +1,14 @@
 /* Opens and closes prefill ranks. See handover_impl.h. */
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "engine/core/handover_impl.h"
+#include "engine/core/wait.h"
 
 int engine_handover_check(struct engine_options *o, struct err *err)
 {
-	const int32_t cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN), n = o->prefill_ranks;
+	const int32_t n = o->prefill_ranks;
+	char what[32];
 
 	if (!n || o->given)
 		return 0;
@@ -16,17 +17,12 @@ int engine_handover_check(struct engine_options *o, struct err *err)
 			"prefill-ranks %d: each has the whole model; not with tensor-parallel, "
 			"pipeline-parallel or sequence-parallel",
 			n);
-	if (!strcmp(o->backend, "auto"))
-		o->backend = "cpu";
-	if (strcmp(o->backend, "cpu") != 0 && strcmp(o->backend, "ref") != 0)
-		return err_set(err, ERR_USAGE,
-			"prefill-ranks %d with backend %s: ranks compute on CPUs (--backend cpu)", n,
-			o->backend);
+	snprintf(what, sizeof what, "prefill-ranks %d", n);
+	if (engine_ranks_share_cpus(o, n + 1, what, err))
+		return -1;
 	if (o->ranks > 1 && o->ranks != n + 1)
 		return err_set(err, ERR_USAGE,
 			"%d processes for %d prefill ranks and this one: as many are needed", o->ranks, n);
-	if (!o->threads)
-		o->threads = cores > n + 1 ? cores / (n + 1) : 1;
 	return 0;
 }
 
@@ -49,6 +45,7 @@ static int open_rank(struct handover *h, struct prefill_rank *p, struct err *err
 	struct engine *e = h->e;
 	struct engine_options o = e->set;
 
+	TAILQ_INIT(&p->jobs);
 	p->h = h;
 	p->number = (int32_t)(p - h->rank) + 1;
 	o.pages = e->memory.pages[e->memory.primary].n_pages;
@@ -64,7 +61,6 @@ static int open_rank(struct handover *h, struct prefill_rank *p, struct err *err
 static int open_handover(struct engine *e, void **state, struct err *err)
 {
 	const int32_t n = e->given ? 0 : e->set.prefill_ranks;
-	pthread_condattr_t clock;
 	struct handover *h;
 
 	*state = NULL;
@@ -80,10 +76,7 @@ static int open_handover(struct engine *e, void **state, struct err *err)
 	h->e = e;
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_cond_init(&h->wake, NULL);
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-	pthread_cond_init(&h->moved, &clock);
-	pthread_condattr_destroy(&clock);
+	wait_open(&h->moved);
 	for (int32_t i = 0; i < n; i++)
 		if (open_rank(h, &h->rank[i], err))
 			return -1;
@@ -94,7 +87,7 @@ static int begin_work(struct engine *e, struct prefill_rank *p, struct err *err)
 {
 	const struct reply *r = &p->r.reply[1];
 
-	if (engine_ranks_replies(&p->r, err))
+	if (engine_ranks_replies(&p->r, false, err))
 		return -1;
 	if (r->model != e->model->weights.identity)
 		return err_set(err, ERR_INPUT, "prefill rank %d has another file of that name: %s",
@@ -129,16 +122,16 @@ int engine_handover_ready(struct engine *e, struct err *err)
 
 static void close_rank(struct prefill_rank *p)
 {
+	struct handover_job *j;
+
 	if (p->works)
 		pthread_join(p->worker, NULL);
 	else if (p->r.k.transport)
 		p->r.k.transport->ops->close(p->r.k.transport);
 	for (int32_t i = 1; i <= p->r.n_threads; i++)
 		pthread_join(p->r.thread[i], NULL);
-	while (p->job) {
-		struct handover_job *j = p->job;
-
-		p->job = j->next;
+	while ((j = TAILQ_FIRST(&p->jobs))) {
+		TAILQ_REMOVE(&p->jobs, j, link);
 		handover_free_job(j);
 	}
 	free(p->r.wire.data);

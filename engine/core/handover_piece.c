@@ -35,20 +35,6 @@ bool piece_is_whole(const struct piece *p, const uint8_t *data)
 	return !p->bytes || XXH64(data, p->bytes, 0) == p->hash;
 }
 
-static void wire_list(struct wire *w, const int32_t **list, int32_t n)
-{
-	const size_t bytes = (size_t)n * sizeof **list;
-
-	if (!w->reads) {
-		wire_bytes(w, (void *)(uintptr_t)*list, bytes);
-	} else if (w->failed || n < 0 || bytes > w->n - w->at) {
-		w->failed = true;
-	} else {
-		*list = (const int32_t *)(const void *)(w->data + w->at);
-		w->at += bytes;
-	}
-}
-
 void job_wire(struct wire *w, struct job_wire *j, int32_t n_groups)
 {
 	wire_bytes(w, &j->first, sizeof j->first);

@@ -16,16 +16,6 @@ void handover_free_job(struct handover_job *j)
 	free(j);
 }
 
-void handover_unlink(struct prefill_rank *p, struct handover_job *j)
-{
-	struct handover_job **at = &p->job;
-
-	while (*at && *at != j)
-		at = &(*at)->next;
-	if (*at)
-		*at = j->next;
-}
-
 /* ---- a prompt ---- */
 
 static int tell(struct prefill_rank *p, enum message_kind kind, struct err *err)
@@ -163,7 +153,7 @@ static int run_setting(struct prefill_rank *p, struct handover_job *j, struct er
 	wire_bytes(&p->r.wire, j->setting, j->setting_bytes);
 	if (p->r.wire.failed)
 		return err_set(err, ERR_MEMORY, "no memory for the message to rank %d", p->number);
-	if (tell(p, MESSAGE_SET, err) || engine_ranks_replies(&p->r, err))
+	if (tell(p, MESSAGE_SET, err) || engine_ranks_replies(&p->r, false, err))
 		return -1;
 	return memcmp(p->r.reply[1].n_pages, j->n_pages, sizeof j->n_pages)
 			   ? err_set(err, ERR_DEVICE, "rank %d has room for other pages after %s", p->number,
@@ -179,8 +169,9 @@ static struct handover_job *next_job(struct prefill_rank *p)
 
 	pthread_mutex_lock(&p->h->lock);
 	for (;;) {
-		for (j = p->job; j && j->state != JOB_WAITS; j = j->next)
-			;
+		for (j = TAILQ_FIRST(&p->jobs); j; j = TAILQ_NEXT(j, link))
+			if (j->state == JOB_WAITS)
+				break;
 		if (j || p->quits)
 			break;
 		pthread_cond_wait(&p->h->wake, &p->h->lock);
@@ -215,7 +206,7 @@ static void end_job(struct prefill_rank *p, struct handover_job *j, uint64_t sen
 	j->end_ns = now_ns();
 	if (err->code) {
 		p->lost = true;
-		for (struct handover_job *i = p->job; i; i = i->next)
+		for (struct handover_job *i = TAILQ_FIRST(&p->jobs); i; i = TAILQ_NEXT(i, link))
 			if (i == j || i->state == JOB_WAITS)
 				fail_job(i, err);
 	}

@@ -5,21 +5,8 @@
 #include "engine/core/step_hooks.h"
 
 extern const struct step_hooks observe_hooks, sparsity_hooks, watch_hooks, shadow_hooks, twin_hooks,
-	search_hooks, roof_hooks, cost_hooks, pin_hooks, outliers_hooks, importance_hooks,
-	handover_hooks;
+	search_hooks, roof_hooks, cost_hooks, pin_hooks, measured_hooks, handover_hooks;
 
-const struct step_hooks *const step_hooks_table[] = {
-	&handover_hooks,
-	&observe_hooks,
-	&sparsity_hooks,
-	&watch_hooks,
-	&shadow_hooks,
-	&twin_hooks,
-	&search_hooks,
-	&roof_hooks,
-	&cost_hooks,
-	&pin_hooks,
-	&outliers_hooks,
-	&importance_hooks,
-	NULL,
-};
+const struct step_hooks *const step_hooks_table[] = { &handover_hooks, &observe_hooks,
+	&sparsity_hooks, &watch_hooks, &shadow_hooks, &twin_hooks, &search_hooks, &roof_hooks,
+	&cost_hooks, &pin_hooks, &measured_hooks, NULL };

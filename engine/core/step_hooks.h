@@ -12,6 +12,7 @@
 #define CUTAWAY_ENGINE_STEP_HOOKS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -25,8 +26,9 @@ struct engine_request;
 
 struct step_hooks {
 	const char *name;
-	/* All other functions get *state; NULL: it has none. Called after pages and queues are open,
-	 * before any drafter. */
+	size_t size; /* of a state that the engine has for it, zeroed; 0: none */
+	/* All other functions get *state, which may be set here, too. Called after pages and queues are
+	 * open, before any drafter. */
 	int (*open)(struct engine *e, void **state, struct err *err);
 	/* before the closed event; also for a state whose open() failed */
 	void (*close)(struct engine *e, void *state);

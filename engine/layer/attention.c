@@ -140,17 +140,6 @@ static void add_rotation(struct forward *f, const struct attention *a, float *x,
 		.rows = f->rows };
 }
 
-/* The rotation that is left for the op rope, and for a second query. */
-static struct model_rope rope_of(const struct forward *f, const struct attention *a)
-{
-	const bool none = a->rope == ATTENTION_NO_ROPE;
-	struct model_rope t = f->model->rope[none ? 0 : a->rope];
-
-	if (none || a->norms == ATTENTION_LATE_NORMS)
-		t.dim = 0;
-	return t;
-}
-
 /* Where the keys and values of the newest tokens are stored: in their group, or, where that is of
  * codes by channel, in the one beside it. */
 static int32_t stored_in(const struct forward *f, const struct attention *a)
@@ -160,26 +149,14 @@ static int32_t stored_in(const struct forward *f, const struct attention *a)
 	return recent ? recent : a->group;
 }
 
+/* Rotates what is left to rotate. */
 static void add_rope(struct forward *f, const struct attention *a, float *q, const float *k)
 {
-	const struct model_rope t = rope_of(f, a);
-	const int32_t to = stored_in(f, a);
-	struct k_op *op = program_add(&f->program, K_OP_rope, K_STAGE_rope);
+	const bool none = a->rope == ATTENTION_NO_ROPE || a->norms == ATTENTION_LATE_NORMS;
 
-	op->u.rope = (struct k_rope){ .q = q,
-		.k = k,
-		.v = f->own.v,
-		.cos = t.cos,
-		.sin = t.sin,
-		.rope_dim = t.dim,
-		.neox = t.halves,
-		.scale = a->scale,
-		.n_heads = a->n_heads,
-		.layer = a->kv_layer,
-		LAYER_KV(f, to),
-		.nan_row = f->nan_row,
-		.also = f->also,
-		.n_also = f->n_also };
+	layer_rope(f, stored_in(f, a), a->kv_layer, a->n_heads, none ? NULL : &f->model->rope[a->rope],
+		q, k, f->own.v)
+		->scale = a->scale;
 }
 
 static void add_encode(struct forward *f, const struct attention *a)
@@ -320,27 +297,22 @@ static void add_attention(struct forward *f, const struct attention *a, const fl
 	const float *sink_q, struct k_acts out)
 {
 	const uint8_t *selected = add_pick(f, a, q);
-	struct k_op *op = program_add(&f->program, K_OP_attention, K_STAGE_attention);
+	struct k_attention *op = layer_attend(
+		f, a->group, a->kv_layer, a->n_heads, q, out, forward_mask(f, a->window)->ranges);
 
-	op->u.attention = (struct k_attention){ .q = q,
-		.out = out,
-		.n_heads = a->n_heads,
-		.layer = a->kv_layer,
-		LAYER_KV(f, a->group),
-		.ranges = forward_mask(f, a->window)->ranges,
-		.n_ranges = forward_n_ranges(f, a->window),
-		.selected = selected,
-		.selected_stride = f->choice.selected_stride,
-		.stride_mask = visible_policy_of(&f->visible)->stride_mask ? f->choice.stride_mask : NULL,
-		.sink_q = sink_q,
-		.n_sinks = f->visible.arg[0],
-		.softcap = a->softcap,
-		.sinks = a->sink,
-		.attn_score = keeps(f, a) && !a->from ? f->choice.attn_score : NULL,
-		.attn_score_stride = f->max_groups };
+	op->n_ranges = forward_n_ranges(f, a->window);
+	op->selected = selected;
+	op->selected_stride = f->choice.selected_stride;
+	op->stride_mask = visible_policy_of(&f->visible)->stride_mask ? f->choice.stride_mask : NULL;
+	op->sink_q = sink_q;
+	op->n_sinks = f->visible.arg[0];
+	op->softcap = a->softcap;
+	op->sinks = a->sink;
+	op->attn_score = keeps(f, a) && !a->from ? f->choice.attn_score : NULL;
+	op->attn_score_stride = f->max_groups;
 	if (stored_in(f, a) != a->group) {
-		op->u.attention.recent = &f->store[stored_in(f, a)].kv;
-		op->u.attention.recent_pages = f->pages[stored_in(f, a)];
+		op->recent = &f->store[stored_in(f, a)].kv;
+		op->recent_pages = f->pages[stored_in(f, a)];
 	}
 	if (keeps(f, a) && !a->from)
 		add_attn_score(f, a);

@@ -41,10 +41,8 @@ static void channel_mix_write(struct forward *f, const void *params)
 	residual_shift(f, &a->on,
 		(struct k_shift){
 			.mix = a->shift, .out = in, .ways = 1, LAYER_STATE(f, a->group), .at = a->at });
-	program_part(
-		program_matmul(&f->program, K_STAGE_gate_up, in, f->n_rows), &a->up, NULL, NULL, f->own.up);
-	program_add(&f->program, K_OP_activate, K_STAGE_act)->u.activate =
-		(struct k_activate){ .x = f->own.up, .out = act, .act = K_ACT_relu2, .n = f->n_rows };
+	layer_product(f, K_STAGE_gate_up, in, &a->up, NULL, f->own.up);
+	layer_activate(f, K_STAGE_act, f->own.up, act, K_ACT_relu2);
 	residual_leave(f, &a->on, K_STAGE_down, act, &a->down, NULL);
 }
 

@@ -1,5 +1,5 @@
 /* The gated feed-forward. See layer.h. */
-#include "engine/run/forward.h"
+#include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
 static void load_gate(struct model_loader *l, struct feed_forward *w, int64_t dim)
@@ -54,8 +54,7 @@ static void add_expansion(struct forward *f, const struct feed_forward *w, struc
 	if (!w->plain)
 		program_glu(&f->program, w->act, f->own.gate, f->own.up, act, f->n_rows);
 	else
-		program_add(&f->program, K_OP_activate, K_STAGE_act)->u.activate =
-			(struct k_activate){ .x = f->own.up, .out = act, .act = w->act, .n = f->n_rows };
+		layer_activate(f, K_STAGE_act, f->own.up, act, w->act);
 }
 
 static void feed_forward_write(struct forward *f, const void *params)

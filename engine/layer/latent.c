@@ -106,23 +106,21 @@ static struct k_acts acts_for(struct k_acts acts, const struct k_matrix *w, int3
 	return acts;
 }
 
-static struct k_slice *add_slice(struct forward *f, const float *x, struct k_acts out)
+/* Columns from … from + width - 1 of heads of `stride` columns of x, to column `to` of out. */
+static struct k_slice *add_slice(struct forward *f, const float *x, int32_t heads, int32_t stride,
+	int32_t from, int32_t width, struct k_acts out, int32_t to)
 {
-	struct k_op *op = program_add(&f->program, K_OP_slice, K_STAGE_qkv);
+	struct k_slice *s = &program_add(&f->program, K_OP_slice, K_STAGE_qkv)->u.slice;
 
-	op->u.slice = (struct k_slice){ .x = x, .out = out, .heads = 1, .n = f->n_rows };
-	return &op->u.slice;
-}
-
-/* Columns from … from + width - 1 of heads of `stride` columns, to column `to` of out. */
-static void set_slice(
-	struct k_slice *s, int32_t heads, int32_t stride, int32_t from, int32_t width, int32_t to)
-{
-	s->heads = heads;
-	s->stride = stride;
-	s->from = from;
-	s->width = width;
-	s->to = to;
+	*s = (struct k_slice){ .x = x,
+		.out = out,
+		.stride = stride,
+		.from = from,
+		.width = width,
+		.to = to,
+		.heads = heads,
+		.n = f->n_rows };
+	return s;
 }
 
 static void add_heads(struct forward *f, const struct latent *a, enum k_stage stage,
@@ -152,13 +150,12 @@ static void add_inputs(struct forward *f, const struct latent *a)
 		struct k_acts in = acts_for(f->own.act, &a->q, a->q_rank);
 
 		program_norm(&f->program, f->own.up, NULL, a->q_norm, eps, in, f->n_rows);
-		m = program_matmul(&f->program, K_STAGE_qkv, in, f->n_rows);
-		program_part(m, &a->q, NULL, NULL, f->own.gate);
+		layer_product(f, K_STAGE_qkv, in, &a->q, NULL, f->own.gate);
 	}
 	program_norm(&f->program, f->own.v, NULL, a->c_norm, eps,
 		(struct k_acts){ .x = f->own.q_normed, .dim = a->rank }, f->n_rows);
-	set_slice(add_slice(f, f->own.k_normed, key), 1, a->rope_dim, 0, a->rope_dim, 0);
-	set_slice(add_slice(f, f->own.q_normed, key), 1, a->rank, 0, a->rank, a->rope_dim);
+	add_slice(f, f->own.k_normed, 1, a->rope_dim, 0, a->rope_dim, key, 0);
+	add_slice(f, f->own.q_normed, 1, a->rank, 0, a->rank, key, a->rope_dim);
 }
 
 /* The absorbed queries, [heads, rope_dim + rank], to f->own.q. */
@@ -167,47 +164,26 @@ static void add_queries(struct forward *f, const struct latent *a)
 	const struct k_acts q = { .x = f->own.q, .dim = a->rope_dim + a->rank };
 	const int32_t plain = plain_dim(a);
 	struct k_acts in = acts_for(f->own.act, a->absorb, plain);
-	struct k_slice *s = add_slice(f, f->own.gate, in);
 
-	set_slice(s, a->n_heads, a->key, 0, plain, 0);
-	s->ids = (int32_t *)(void *)f->own.v;
+	add_slice(f, f->own.gate, a->n_heads, a->key, 0, plain, in, 0)->ids =
+		(int32_t *)(void *)f->own.v;
 	add_heads(f, a, K_STAGE_qkv, in, a->absorb, f->own.up);
-	set_slice(add_slice(f, f->own.gate, q), a->n_heads, a->key, plain, a->rope_dim, 0);
-	set_slice(add_slice(f, f->own.up, q), a->n_heads, a->rank, 0, a->rank, a->rope_dim);
-}
-
-static void add_rope(struct forward *f, const struct latent *a)
-{
-	const struct model_rope *t = &f->model->rope[a->rope];
-
-	program_add(&f->program, K_OP_rope, K_STAGE_rope)->u.rope = (struct k_rope){ .q = f->own.q,
-		.k = f->own.k,
-		.v = f->own.k, /* not stored */
-		.cos = t->cos,
-		.sin = t->sin,
-		.rope_dim = t->dim,
-		.neox = t->halves,
-		.scale = a->scale,
-		.n_heads = a->n_heads,
-		.layer = a->kv_layer,
-		LAYER_KV(f, a->group),
-		.nan_row = f->nan_row,
-		.also = f->also,
-		.n_also = f->n_also };
+	add_slice(f, f->own.gate, a->n_heads, a->key, plain, a->rope_dim, q, 0);
+	add_slice(f, f->own.up, a->n_heads, a->rank, 0, a->rank, q, a->rope_dim);
 }
 
 static void add_attention(struct forward *f, const struct latent *a, struct k_acts out)
 {
-	program_add(&f->program, K_OP_attention, K_STAGE_attention)->u.attention =
-		(struct k_attention){ .q = f->own.q,
-			.out = out,
-			.n_heads = a->n_heads,
-			.layer = a->kv_layer,
-			LAYER_KV(f, a->group),
-			.ranges = forward_mask(f, 0)->ranges,
-			.n_ranges = forward_n_ranges(f, 0),
-			.stride_mask =
-				visible_policy_of(&f->visible)->stride_mask ? f->choice.stride_mask : NULL };
+	struct k_attention *op;
+
+	/* the value is not stored */
+	layer_rope(f, a->group, a->kv_layer, a->n_heads, &f->model->rope[a->rope], f->own.q, f->own.k,
+		f->own.k)
+		->scale = a->scale;
+	op = layer_attend(
+		f, a->group, a->kv_layer, a->n_heads, f->own.q, out, forward_mask(f, 0)->ranges);
+	op->n_ranges = forward_n_ranges(f, 0);
+	op->stride_mask = visible_policy_of(&f->visible)->stride_mask ? f->choice.stride_mask : NULL;
 }
 
 static void latent_write(struct forward *f, const void *params)
@@ -222,11 +198,10 @@ static void latent_write(struct forward *f, const void *params)
 	residual_enter(f, &a->on, false);
 	add_inputs(f, a);
 	add_queries(f, a);
-	add_rope(f, a);
 	add_attention(f, a, mixed);
 	mixed.dim = a->rank; /* a head a row */
 	add_heads(f, a, K_STAGE_out, mixed, a->expand, f->own.gate);
-	set_slice(add_slice(f, f->own.gate, out), 1, wide, 0, wide, 0);
+	add_slice(f, f->own.gate, 1, wide, 0, wide, out, 0);
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }
 

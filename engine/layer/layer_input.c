@@ -40,13 +40,11 @@ static void add_gate(struct forward *f, const struct layer_input *a, struct k_ac
 static void add_input(struct forward *f, const struct layer_input *a)
 {
 	struct k_acts act = program_acts_of(f->own.act, a->width);
-	struct k_matmul *m;
 
 	if (program_wants_floats(&a->out)) /* of any width */
 		act.q = NULL;
 	residual_enter(f, &a->on, false);
-	m = program_matmul(&f->program, K_STAGE_gate_up, f->own.normed, f->n_rows);
-	program_part(m, &a->gate, NULL, NULL, f->own.gate);
+	layer_product(f, K_STAGE_gate_up, f->own.normed, &a->gate, NULL, f->own.gate);
 	add_gate(f, a, act);
 	residual_leave(f, &a->on, K_STAGE_down, act, &a->out, NULL);
 }

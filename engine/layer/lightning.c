@@ -11,20 +11,14 @@ static int32_t width(const struct lightning *a)
 	return a->heads * a->head_dim;
 }
 
-/* Decay, and 1, of each head: e^-s with s = 2^(-8 (h + 1) / heads) by the layer's share. */
+/* The decay of each head: e^-s with s = 2^(-8 (h + 1) / heads) by the layer's share. */
 static void fill_rates(struct model_loader *l, struct lightning *a)
 {
 	const double ln2 = 0x1.62e42fefa39efp-1;
 
-	a->rates = calloc((size_t)a->heads * 2, sizeof *a->rates);
-	if (!a->rates) {
-		err_set(l->e, ERR_MEMORY, "no memory for %d heads", a->heads);
-		return;
-	}
-	for (int32_t h = 0; h < a->heads; h++) {
+	a->rates = layer_fixed_rates(l, a->heads);
+	for (int32_t h = 0; a->rates && h < a->heads; h++)
 		a->rates[2 * h] = (float)k_exp64(-k_exp64(-8 * ln2 * (h + 1) / a->heads) * a->share);
-		a->rates[2 * h + 1] = 1;
-	}
 }
 
 static void lightning_load(struct model_loader *l, void *params)
@@ -73,20 +67,13 @@ static void add_states(struct forward *f, const struct lightning *a)
 {
 	const int32_t stride = 3 * width(a), pitch = 3 * a->head_dim;
 	const float *q = f->own.gate, *k = q + a->head_dim, *v = k + a->head_dim;
+	struct k_linear *l =
+		layer_linear(f, a->group, a->at, a->heads, a->head_dim, a->head_dim, f->own.q);
 
-	program_add(&f->program, K_OP_linear, K_STAGE_scan)->u.linear =
-		(struct k_linear){ .q = { q, stride, pitch },
-			.k = { k, stride, pitch },
-			.v = { v, stride, pitch },
-			.fixed = a->rates,
-			.out = f->own.q,
-			.room = f->own.room,
-			.heads = a->heads,
-			.key_heads = a->heads,
-			.keys = a->head_dim,
-			.values = a->head_dim,
-			LAYER_STATE(f, a->group),
-			.at = a->at };
+	l->q = (struct k_linear_part){ q, stride, pitch };
+	l->k = (struct k_linear_part){ k, stride, pitch };
+	l->v = (struct k_linear_part){ v, stride, pitch };
+	l->fixed = a->rates;
 }
 
 static void add_gate(struct forward *f, const struct lightning *a, struct k_acts out)

@@ -52,19 +52,6 @@ static void mamba_need(const void *params, struct forward_needs *n)
 	n->mixed.x = n->act.x = true; /* the scan reads `mixed` and writes `act` */
 }
 
-static void add_conv(struct forward *f, const struct mamba *a, struct k_acts out)
-{
-	struct k_op *op = program_add(&f->program, K_OP_conv, K_STAGE_scan);
-
-	op->u.conv = (struct k_conv){ .x = f->own.gate,
-		.w = a->conv,
-		.bias = a->conv_bias,
-		.out = out,
-		.taps = a->taps,
-		LAYER_STATE(f, a->group),
-		.at = a->at };
-}
-
 static void add_scan(struct forward *f, const struct mamba *a, const float *x, struct k_acts out)
 {
 	struct k_op *op = program_add(&f->program, K_OP_scan, K_STAGE_scan);
@@ -102,7 +89,7 @@ static void mamba_write(struct forward *f, const void *params)
 	m = program_matmul(p, K_STAGE_qkv, f->own.normed, f->n_rows);
 	program_part(m, &a->in_x, NULL, NULL, f->own.gate);
 	program_part(m, &a->in_z, NULL, NULL, f->own.up);
-	add_conv(f, a, x);
+	layer_conv(f, a->group, a->at, a->taps, f->own.gate, a->conv, a->conv_bias, x);
 	m = program_matmul(p, K_STAGE_qkv, x, f->n_rows);
 	program_part(m, &a->x_dt, NULL, NULL, f->own.q);
 	program_part(m, &a->x_b, NULL, NULL, f->own.k);
@@ -110,8 +97,7 @@ static void mamba_write(struct forward *f, const void *params)
 	add_norm(f, a->dt_norm, f->own.q, a->rank);
 	add_norm(f, a->b_norm, f->own.k, a->n_states);
 	add_norm(f, a->c_norm, f->own.v, a->n_states);
-	program_part(
-		program_matmul(p, K_STAGE_qkv, dt, f->n_rows), &a->dt, a->dt_bias, NULL, f->own.gate);
+	layer_product(f, K_STAGE_qkv, dt, &a->dt, a->dt_bias, f->own.gate);
 	add_scan(f, a, x.x, out);
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }

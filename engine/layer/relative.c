@@ -65,35 +65,20 @@ static void relative_need(const void *params, struct forward_needs *n)
 /* Stores f->own.k and f->own.v of the step's rows. */
 static void add_store(struct forward *f, const struct relative *a)
 {
-	program_add(&f->program, K_OP_rope, K_STAGE_rope)->u.rope = (struct k_rope){ .q = f->own.q,
-		.k = f->own.k,
-		.v = f->own.v,
-		.scale = 1,
-		.n_heads = a->n_heads,
-		.layer = a->kv_layer,
-		LAYER_KV(f, a->group),
-		.nan_row = f->nan_row,
-		.also = f->also,
-		.n_also = f->n_also };
+	layer_rope(f, a->group, a->kv_layer, a->n_heads, NULL, f->own.q, f->own.k, f->own.v);
 }
 
 static struct k_acts add_attention(
 	struct forward *f, const struct relative *a, const struct k_range *ranges, bool cross)
 {
 	const struct k_acts mixed = program_acts_of(f->own.mixed, a->n_heads * a->head_dim);
+	struct k_attention *op =
+		layer_attend(f, a->group, a->kv_layer, a->n_heads, f->own.q, mixed, ranges);
 
-	program_add(&f->program, K_OP_attention, K_STAGE_attention)->u.attention =
-		(struct k_attention){ .q = f->own.q,
-			.out = mixed,
-			.n_heads = a->n_heads,
-			.layer = a->kv_layer,
-			LAYER_KV(f, a->group),
-			.ranges = ranges,
-			.n_ranges = 1,
-			.relative = true,
-			.adds = cross,
-			.bias = cross ? NULL : a->bias,
-			.bucket = a->bucket };
+	op->relative = true;
+	op->adds = cross;
+	op->bias = cross ? NULL : a->bias;
+	op->bucket = a->bucket;
 	return mixed;
 }
 
@@ -117,8 +102,7 @@ static void relative_write(struct forward *f, const void *params)
 	if (!a->decodes)
 		return;
 	residual_enter(f, &a->cross_on, false);
-	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
-	program_part(m, &a->cross_q, NULL, NULL, f->own.q);
+	layer_product(f, K_STAGE_qkv, f->own.normed, &a->cross_q, NULL, f->own.q);
 	mixed = add_attention(f, a, f->part[FORWARD_INPUT].ranges, true);
 	residual_leave(f, &a->cross_on, K_STAGE_out, mixed, &a->cross_out, NULL);
 }

@@ -55,9 +55,7 @@ void residual_enter(struct forward *f, const struct residual *r, bool kept)
 			add_renewal(f, r);
 		return;
 	}
-	op = program_add(&f->program, K_OP_activate, K_STAGE_norm);
-	op->u.activate =
-		(struct k_activate){ .x = f->x, .out = f->own.normed, .act = K_ACT_none, .n = f->n_rows };
+	layer_activate(f, K_STAGE_norm, f->x, f->own.normed, K_ACT_none);
 }
 
 void residual_shift(struct forward *f, const struct residual *r, struct k_shift shift)
@@ -80,15 +78,6 @@ struct k_acts residual_inner(struct forward *f, const struct residual *r, struct
 	return out;
 }
 
-static void add_scaled(struct forward *f, enum k_stage stage, float scale)
-{
-	struct k_op *op = program_add(&f->program, K_OP_add, stage);
-
-	op->u.add = (struct k_add){
-		.y = f->own.added, .x = f->x, .scale = scale, .dim = f->model->config.dim, .n = f->n_rows
-	};
-}
-
 void residual_leave(struct forward *f, const struct residual *r, enum k_stage stage,
 	struct k_acts in, const struct k_matrix *w, const float *bias)
 {
@@ -106,5 +95,7 @@ void residual_leave(struct forward *f, const struct residual *r, enum k_stage st
 			&f->program, f->own.added, NULL, r->post_norm, f->model->config.norm_eps, x, f->n_rows)
 			->residual = f->x;
 	else if (apart)
-		add_scaled(f, stage, r->scale);
+		program_add(&f->program, K_OP_add, stage)->u.add = (struct k_add){
+			.y = f->own.added, .x = f->x, .scale = r->scale, .dim = x.dim, .n = f->n_rows
+		};
 }

@@ -40,23 +40,18 @@ static void short_conv_write(struct forward *f, const void *params)
 {
 	const struct short_conv *a = params;
 	struct k_acts out = program_acts_of(f->own.act, a->dim);
-	struct k_program *p = &f->program;
 	struct k_matmul *m;
+	struct k_conv *c;
 
 	residual_enter(f, &a->on, true);
-	m = program_matmul(p, K_STAGE_qkv, f->own.normed, f->n_rows);
+	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
 	program_part(m, &a->b, NULL, NULL, f->own.gate);
 	program_part(m, &a->c, NULL, NULL, f->own.q);
 	program_part(m, &a->u, NULL, NULL, f->own.up);
-	program_add(p, K_OP_conv, K_STAGE_scan)->u.conv = (struct k_conv){ .x = f->own.up,
-		.in = f->own.gate,
-		.end = f->own.q,
-		.w = a->conv,
-		.out = out,
-		.linear = true,
-		.taps = a->taps,
-		LAYER_STATE(f, a->group),
-		.at = a->at };
+	c = layer_conv(f, a->group, a->at, a->taps, f->own.up, a->conv, NULL, out);
+	c->in = f->own.gate;
+	c->end = f->own.q;
+	c->linear = true;
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }
 

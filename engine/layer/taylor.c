@@ -22,22 +22,12 @@ static size_t state_floats(const struct taylor *a)
 	return (size_t)width(a) * (size_t)features(a);
 }
 
-/* Nothing is forgotten: decay 1, amount 1 of each head. */
-static void fill_rates(struct model_loader *l, struct taylor *a)
-{
-	a->rates = calloc((size_t)a->heads * 2, sizeof *a->rates);
-	if (!a->rates)
-		err_set(l->e, ERR_MEMORY, "no memory for %d heads", a->heads);
-	for (int32_t i = 0; a->rates && i < 2 * a->heads; i++)
-		a->rates[i] = 1;
-}
-
 static void taylor_load(struct model_loader *l, void *params)
 {
 	struct taylor *a = params;
 	const int64_t dim = l->config->dim, narrow = (int64_t)a->heads * a->feature;
 
-	fill_rates(l, a);
+	a->rates = layer_fixed_rates(l, a->heads); /* nothing is forgotten */
 	residual_load(l, &a->on, 0);
 	a->out_norm = layer_vector(l, "attn_norm_2.weight", width(a), true);
 	layer_matrix(l, &a->q, "attn_q.weight", narrow, dim);
@@ -88,20 +78,12 @@ static void add_features(struct forward *f, const struct taylor *a, const float 
 static void add_states(struct forward *f, const struct taylor *a)
 {
 	const int32_t n = features(a), stride = a->heads * n;
+	struct k_linear *l = layer_linear(f, a->group, a->at, a->heads, n, a->head_dim, f->own.gate);
 
-	program_add(&f->program, K_OP_linear, K_STAGE_scan)->u.linear =
-		(struct k_linear){ .q = { f->own.q, stride, n },
-			.k = { f->own.k, stride, n },
-			.v = { f->own.v, width(a), a->head_dim },
-			.fixed = a->rates,
-			.out = f->own.gate,
-			.room = f->own.room,
-			.heads = a->heads,
-			.key_heads = a->heads,
-			.keys = n,
-			.values = a->head_dim,
-			LAYER_STATE(f, a->group),
-			.at = a->at };
+	l->q = (struct k_linear_part){ f->own.q, stride, n };
+	l->k = (struct k_linear_part){ f->own.k, stride, n };
+	l->v = (struct k_linear_part){ f->own.v, width(a), a->head_dim };
+	l->fixed = a->rates;
 }
 
 static void add_gate(struct forward *f, const struct taylor *a, struct k_acts out)
@@ -123,8 +105,7 @@ static void taylor_write(struct forward *f, const void *params)
 	program_part(m, &a->q, NULL, NULL, f->own.gate);
 	program_part(m, &a->k, NULL, NULL, f->own.up);
 	program_part(m, &a->v, NULL, NULL, f->own.v);
-	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
-	program_part(m, &a->z, NULL, NULL, f->own.mixed.x);
+	layer_product(f, K_STAGE_qkv, f->own.normed, &a->z, NULL, f->own.mixed.x);
 	add_features(f, a, f->own.gate, f->own.q);
 	add_features(f, a, f->own.up, f->own.k);
 	add_states(f, a);

@@ -4,15 +4,10 @@
 #include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
-enum { WAYS = 6 };                                 /* how the shift mixes rows: */
-enum { WAY_r, WAY_w, WAY_k, WAY_v, WAY_a, WAY_g }; /* as a file has them */
-enum {
-	PART_w,
-	PART_a,
-	PART_v,
-	PART_g,
-	N_PARTS
-}; /* of f->own.gate: results of the small products */
+/* How the shift mixes rows, as a file has them; parts of f->own.gate: results of the small
+ * products. */
+enum { WAY_r, WAY_w, WAY_k, WAY_v, WAY_a, WAY_g, WAYS };
+enum { PART_w, PART_a, PART_v, PART_g, N_PARTS };
 
 static void load_rank(struct model_loader *l, struct low_rank *r, char part, int32_t dim)
 {
@@ -105,8 +100,7 @@ static float *part(float *x, const struct forward *f, const struct time_mix *a, 
 static void add_product(
 	struct forward *f, const struct time_mix *a, int32_t of, const struct k_matrix *w, float *out)
 {
-	program_part(
-		program_matmul(&f->program, K_STAGE_qkv, way(f, a, of), f->n_rows), w, NULL, NULL, out);
+	layer_product(f, K_STAGE_qkv, way(f, a, of), w, NULL, out);
 }
 
 /* Two products of small rank with an activation between them, by f->own.up and f->own.act. */
@@ -116,10 +110,8 @@ static void add_rank(struct forward *f, const struct time_mix *a, int32_t of,
 	struct k_acts inner = program_acts_of(f->own.act, r->rank);
 
 	add_product(f, a, of, &r->down, f->own.up);
-	program_add(&f->program, K_OP_activate, K_STAGE_act)->u.activate =
-		(struct k_activate){ .x = f->own.up, .out = inner, .act = act, .n = f->n_rows };
-	program_part(
-		program_matmul(&f->program, K_STAGE_qkv, inner, f->n_rows), &r->up, r->bias, NULL, out);
+	layer_activate(f, K_STAGE_act, f->own.up, inner, act);
+	layer_product(f, K_STAGE_qkv, inner, &r->up, r->bias, out);
 }
 
 /* Of the first layer the values stay in f->own.first: the others mix theirs with them. */

@@ -4,9 +4,9 @@
  * of all positions (paged), those of the last positions (window), one state of a fixed size
  * (recurrent). A layer that keeps nothing belongs to none. Each group has a pool of pages of its
  * own (pages.h) and each sequence a block table for each group: entry b of it is the page of
- * positions b * page_size …, or -1 where no row to come will read it. A kind is one file of this
- * folder; scheduler, prefix cache, rewind, forks, draft trees and preemption know groups through
- * this header alone.
+ * positions b * page_size …, or -1 where no row to come will read it. A kind is a few functions
+ * of this folder; scheduler, prefix cache, rewind, forks, draft trees and preemption know groups
+ * through this header alone.
  *
  * A pool each, not one for all: the pages of groups differ in bytes by a factor of ten, so that one
  * pool would need pages of pages; and a group that is short of pages then takes none from another.

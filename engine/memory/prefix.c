@@ -239,16 +239,10 @@ void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int32_t most, 
 	int32_t size = p->memory->page_size, found;
 	uint64_t key;
 
-	*out = (struct prefix_match){ .node = p->walked,
-		.reason = EV_PREFIX_hit,
-		.nearest = EV_NULL_I,
-		.diverge_pos = EV_NULL_I,
-		.expected = EV_NULL_I,
-		.got = EV_NULL_I };
-	if (!p->on) {
-		out->reason = EV_PREFIX_off;
+	*out = PREFIX_MATCH(p->on ? EV_PREFIX_hit : EV_PREFIX_off);
+	out->node = p->walked;
+	if (!p->on)
 		return;
-	}
 	found = prefix_walk(p, ids, n, &key);
 	for (int32_t b = 0; b < found; b++) {
 		struct prefix_node *node = &p->node[p->walked[b]];

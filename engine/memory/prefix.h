@@ -92,6 +92,14 @@ struct prefix_match {
 	int64_t expected, got;
 };
 
+/* A match that says nothing yet. */
+#define PREFIX_MATCH(why)                                                                          \
+	((struct prefix_match){ .reason = (why),                                                       \
+		.nearest = EV_NULL_I,                                                                      \
+		.diverge_pos = EV_NULL_I,                                                                  \
+		.expected = EV_NULL_I,                                                                     \
+		.got = EV_NULL_I })
+
 /* most_blocks: of the longest sequence. */
 int prefix_open(struct prefix *p, struct memory *memory, int32_t most_blocks, struct err *e);
 void prefix_close(struct prefix *p);

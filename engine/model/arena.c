@@ -5,15 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/queue.h>
-
-struct arena {
-	LIST_ENTRY(arena) link;
-	struct arena_key key;
-	uint8_t *data;
-	uint64_t plan;
-	int32_t refs;
-};
 
 static LIST_HEAD(, arena) arenas = LIST_HEAD_INITIALIZER(arenas);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -41,16 +32,6 @@ struct arena *arena_find(const struct arena_key *key)
 	}
 	pthread_mutex_unlock(&lock);
 	return a;
-}
-
-uint8_t *arena_data(const struct arena *a)
-{
-	return a->data;
-}
-
-uint64_t arena_plan(const struct arena *a)
-{
-	return a->plan;
 }
 
 struct arena *arena_keep(const struct arena_key *key, uint8_t *data, uint64_t plan)

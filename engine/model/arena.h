@@ -10,10 +10,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "base/sha256.h"
-
-struct arena;
 
 /* What may be shared: the version of a file, and how its weights are packed. */
 struct arena_key {
@@ -22,9 +21,15 @@ struct arena_key {
 	size_t bytes;    /* of the arena */
 };
 
+struct arena {
+	LIST_ENTRY(arena) link;
+	struct arena_key key;
+	uint8_t *data;
+	uint64_t plan; /* a hash of what is where in it */
+	int32_t refs;
+};
+
 struct arena *arena_find(const struct arena_key *key);
-uint8_t *arena_data(const struct arena *a);
-uint64_t arena_plan(const struct arena *a); /* a hash of what is where in it */
 /* The mapping `data` of key->bytes is the table's from now on. NULL: no memory; it stays the
  * caller's. */
 struct arena *arena_keep(const struct arena_key *key, uint8_t *data, uint64_t plan);

@@ -4,56 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "engine/model/gguf_private.h"
 
 #define NAME_MOST 127
 #define TENSORS_MOST (1 << 20)
 
 /* Every tensor type that ggml has or had a number for, so that a refusal can name it. */
-static const char *const type_names[] = {
-	[0] = "F32",
-	[1] = "F16",
-	[2] = "Q4_0",
-	[3] = "Q4_1",
-	[4] = "Q4_2",
-	[5] = "Q4_3",
-	[6] = "Q5_0",
-	[7] = "Q5_1",
-	[8] = "Q8_0",
-	[9] = "Q8_1",
-	[10] = "Q2_K",
-	[11] = "Q3_K",
-	[12] = "Q4_K",
-	[13] = "Q5_K",
-	[14] = "Q6_K",
-	[15] = "Q8_K",
-	[16] = "IQ2_XXS",
-	[17] = "IQ2_XS",
-	[18] = "IQ3_XXS",
-	[19] = "IQ1_S",
-	[20] = "IQ4_NL",
-	[21] = "IQ3_S",
-	[22] = "IQ2_S",
-	[23] = "IQ4_XS",
-	[24] = "I8",
-	[25] = "I16",
-	[26] = "I32",
-	[27] = "I64",
-	[28] = "F64",
-	[29] = "IQ1_M",
-	[30] = "BF16",
-	[31] = "Q4_0_4_4",
-	[32] = "Q4_0_4_8",
-	[33] = "Q4_0_8_8",
-	[34] = "TQ1_0",
-	[35] = "TQ2_0",
-	[36] = "IQ4_NL_4_4",
-	[37] = "IQ4_NL_4_8",
-	[38] = "IQ4_NL_8_8",
-	[39] = "MXFP4",
-	[40] = "NVFP4",
-	[41] = "Q1_0",
-};
+static const char *const type_names[] = { "F32", "F16", "Q4_0", "Q4_1", "Q4_2", "Q4_3", "Q5_0",
+	"Q5_1", "Q8_0", "Q8_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K", "IQ2_XXS", "IQ2_XS",
+	"IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS", "I8", "I16", "I32", "I64", "F64",
+	"IQ1_M", "BF16", "Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_8", "TQ1_0", "TQ2_0", "IQ4_NL_4_4",
+	"IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4", "NVFP4", "Q1_0" };
 
 /* The kernels' formats, generated from their table so that this file needs none of their code. */
 static const struct k_type_info formats[] = {
@@ -152,38 +114,20 @@ static int take_tensor(struct gguf *g, struct gguf_tensor *t, uint64_t *offset, 
 
 /* The tables while they grow: names are offsets, turned into pointers at the end. */
 struct growing {
-	size_t cap, n_names, cap_names;
+	size_t cap_tensors, cap_offsets, cap_places, n_names, cap_names;
 	uint64_t *offset; /* [n_tensors] in the data section */
 	size_t *name;     /* [n_tensors] in g->names */
 };
 
 static int grow_tables(struct gguf *g, struct growing *w, size_t name_size, struct err *e)
 {
-	if ((size_t)g->n_tensors == w->cap) {
-		size_t cap = w->cap ? 2 * w->cap : 256;
-		void *t = realloc(g->tensor, cap * sizeof *g->tensor);
+	const size_t n = (size_t)g->n_tensors + 1;
 
-		g->tensor = t ? t : g->tensor;
-		void *o = realloc(w->offset, cap * sizeof *w->offset);
-
-		w->offset = o ? o : w->offset;
-		void *n = realloc(w->name, cap * sizeof *w->name);
-
-		w->name = n ? n : w->name;
-		if (!t || !o || !n)
-			return err_set(e, ERR_MEMORY, "no memory for the %zu tensors of %s", cap, g->path);
-		w->cap = cap;
-	}
-	if (w->cap_names - w->n_names <= name_size) {
-		size_t cap = 2 * w->cap_names + NAME_MOST + 1;
-		char *p = realloc(g->names, cap);
-
-		if (!p)
-			return err_set(e, ERR_MEMORY, "no memory for the tensor names of %s", g->path);
-		g->names = p;
-		w->cap_names = cap;
-	}
-	return 0;
+	return ARRAY_ROOM(g->tensor, w->cap_tensors, n) && ARRAY_ROOM(w->offset, w->cap_offsets, n) &&
+				   ARRAY_ROOM(w->name, w->cap_places, n) &&
+				   ARRAY_ROOM(g->names, w->cap_names, w->n_names + name_size + 1)
+			   ? 0
+			   : err_set(e, ERR_MEMORY, "no memory for the %zu tensors of %s", n, g->path);
 }
 
 static int take_descriptions(struct gguf *g, uint64_t n, struct growing *w, struct err *e)

@@ -242,37 +242,38 @@ struct short_conv {
 };
 extern const struct block_kind layer_short_conv;
 
-/* Mamba-2 (Dao and Gu 2024): a state matrix [n_states, inner / heads] a head; groups of heads share
- * keys and queries. */
-struct mamba2 {
+/* A causal convolution, and a state matrix [n_states, inner / heads] a head; groups of heads share
+ * keys and queries. A sequence keeps the convolution's last inputs and the matrices. */
+struct matrix_states {
 	int32_t inner, n_states, heads, groups, taps;
-	bool normed;   /* a norm of each group of the gated result */
-	int32_t group; /* of the model's memory */
-	size_t at;     /* offset of its floats in a state */
+	int32_t group;                 /* of the model's memory */
+	size_t at;                     /* offset of its floats in a state */
+	const float *conv, *conv_bias; /* [inner + 2 groups n_states, taps]; of each one, or NULL */
+};
+
+/* Mamba-2 (Dao and Gu 2024). */
+struct mamba2 {
+	struct matrix_states s;
+	bool normed; /* a norm of each group of the gated result */
 	struct residual on;
 	struct k_matrix in_z;                /* [inner, dim] */
 	struct k_matrix in_x;                /* [inner + 2 groups n_states, dim] */
 	struct k_matrix in_dt;               /* [heads, dim]; with the two above one tensor */
-	const float *conv, *conv_bias;       /* of in_x's rows: [taps] each, one each or NULL */
 	const float *dt_bias, *decay, *skip; /* [heads] */
 	const float *out_norm;               /* [inner] or NULL */
 	struct k_matrix out;                 /* [dim, inner] */
 };
 extern const struct block_kind layer_mamba2;
 
-/* The gated delta rule (Yang et al. 2024): a state matrix [n_states, inner / heads] a head, which
- * takes of a value what it does not say yet; groups of heads share keys and queries. */
+/* The gated delta rule (Yang et al. 2024): a matrix takes of a value what it does not say yet. */
 struct delta {
-	int32_t inner, n_states, heads, groups, taps;
+	struct matrix_states s;
 	bool in_turn;  /* head h belongs to group h mod groups; else neighbours do to one */
 	bool together; /* alpha and beta are one tensor, by group */
-	int32_t group; /* of the model's memory */
-	size_t at;     /* offset of its floats in a state */
 	struct residual on;
 	struct k_matrix qkv;          /* [2 groups n_states + inner, dim] */
 	struct k_matrix z;            /* [inner, dim] */
 	struct k_matrix alpha, beta;  /* [heads, dim]; together: alpha is both, beta not there */
-	const float *conv;            /* of qkv's rows, [taps] each */
 	const float *dt_bias, *decay; /* [heads] */
 	const float *out_norm;        /* [inner / heads] */
 	struct k_matrix out;          /* [dim, inner] */

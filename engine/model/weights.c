@@ -38,7 +38,7 @@ static bool take_shared(struct weights *w, const struct gguf *g)
 	w->share = w->share && k_is_host(w->kernels);
 	w->shared = w->share ? arena_find(&key) : NULL;
 	if (w->shared)
-		w->arena = w->base = arena_data(w->shared);
+		w->arena = w->base = w->shared->data;
 	return w->shared;
 }
 
@@ -421,7 +421,7 @@ static void end_plan(struct weights *w)
 static int check_shared(struct weights *w, struct err *e)
 {
 	end_plan(w);
-	return w->key.plan == arena_plan(w->shared)
+	return w->key.plan == w->shared->plan
 			   ? 0
 			   : err_set(e, ERR_INPUT, "%s: its plan is not the one of its other engines", w->path);
 }

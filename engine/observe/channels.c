@@ -143,3 +143,16 @@ int channels_setting(struct engine *e, const char **value, const char *name,
 	*value = "";
 	return e->model ? measure_fn(e, err) : 0;
 }
+
+/* What is measured as a session begins; a failure leaves the events out. */
+static void begun(struct engine *e, void *state)
+{
+	struct err ignored = { 0 };
+
+	(void)state;
+	engine_apply_outliers(e, &e->set, &ignored);
+	ignored.code = ERR_NONE;
+	engine_apply_importance(e, &e->set, &ignored);
+}
+
+const struct step_hooks measured_hooks = { .name = "measured", .begun = begun };

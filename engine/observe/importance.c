@@ -219,14 +219,3 @@ int engine_apply_importance(struct engine *e, struct engine_options *to, struct 
 {
 	return channels_setting(e, &to->importance, "importance", measure, err);
 }
-
-/* A failure leaves the events out. */
-static void begun(struct engine *e, void *state)
-{
-	struct err ignored = { 0 };
-
-	(void)state;
-	engine_apply_importance(e, &e->set, &ignored);
-}
-
-const struct step_hooks importance_hooks = { .name = "importance", .begun = begun };

@@ -18,18 +18,16 @@ struct observed_room {
 
 static int observe_open(struct engine *e, void **state, struct err *err)
 {
-	struct observed_room *o = calloc(1, sizeof *o);
+	struct observed_room *o = *state;
 	size_t blocks = (size_t)(e->info.ctx + K_GROUP - 1) / K_GROUP + 1;
 
-	*state = e->observe.room = o;
+	e->observe.room = o;
 	e->observe.on = true;
-	if (o) {
-		o->page_share = calloc(blocks, sizeof *o->page_share);
-		o->page_read = calloc(blocks, sizeof *o->page_read);
-		o->reads = calloc(blocks, sizeof *o->reads);
-		o->packed = malloc((size_t)e->info.n_layers * (blocks + sizeof(uint16_t)) + blocks);
-	}
-	return o && o->page_share && o->page_read && o->reads && o->packed
+	o->page_share = calloc(blocks, sizeof *o->page_share);
+	o->page_read = calloc(blocks, sizeof *o->page_read);
+	o->reads = calloc(blocks, sizeof *o->reads);
+	o->packed = malloc((size_t)e->info.n_layers * (blocks + sizeof(uint16_t)) + blocks);
+	return o->page_share && o->page_read && o->reads && o->packed
 			   ? 0
 			   : err_set(err, ERR_MEMORY, "no memory for attention");
 }
@@ -39,14 +37,11 @@ static void observe_close(struct engine *e, void *state)
 	struct observed_room *o = state;
 
 	(void)e;
-	if (!o)
-		return;
 	waits_close(&o->waits);
 	free(o->page_share);
 	free(o->page_read);
 	free(o->reads);
 	free(o->packed);
-	free(o);
 }
 
 void engine_observe(struct engine *e, bool on)
@@ -123,13 +118,13 @@ static void pack_heads(struct engine *e, const struct observed *o, const struct 
 {
 	const float *groups = a->share + (size_t)(o->at * a->n_heads + head) * (size_t)a->share_stride;
 
-	memset(
-		e->observe.room->page_share, 0, (size_t)o->n_pages * sizeof *e->observe.room->page_share);
+	float *share = e->observe.room->page_share;
+
+	memset(share, 0, (size_t)o->n_pages * sizeof *share);
 	for (int32_t h = 0; h < n; h++, groups += a->share_stride)
-		add_pages(groups, o->pos / K_GROUP + 1, e->memory.page_size / K_GROUP,
-			e->observe.room->page_share);
+		add_pages(groups, o->pos / K_GROUP + 1, e->memory.page_size / K_GROUP, share);
 	for (int32_t p = 0; p < o->n_pages; p++)
-		packed[p] = pack_share(e->observe.room->page_share[p] / (float)n);
+		packed[p] = pack_share(share[p] / (float)n);
 }
 
 /* Nothing is packed or read yet. Returns how many layers have attention. */
@@ -317,6 +312,7 @@ static void observe_fill(struct engine *e, void *state, struct ev_step *s)
 
 const struct step_hooks observe_hooks = {
 	.name = "observe",
+	.size = sizeof(struct observed_room),
 	.open = observe_open,
 	.close = observe_close,
 	.begin = observe_begin,

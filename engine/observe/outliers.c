@@ -116,14 +116,3 @@ int engine_apply_outliers(struct engine *e, struct engine_options *to, struct er
 {
 	return channels_setting(e, &to->outliers, "outliers", measure, err);
 }
-
-/* A failure leaves the event out. */
-static void begun(struct engine *e, void *state)
-{
-	struct err ignored = { 0 };
-
-	(void)state;
-	engine_apply_outliers(e, &e->set, &ignored);
-}
-
-const struct step_hooks outliers_hooks = { .name = "outliers", .begun = begun };

@@ -115,17 +115,18 @@ int32_t pass_most(const struct pass *p, int32_t pos, int32_t end)
 	return n < most ? n : most;
 }
 
-int pass_prefill(struct pass *p, const int32_t *ids,
+int pass_prefill(struct pass *p, const int32_t *ids, int32_t end,
 	bool (*progress)(void *arg, int32_t done, int32_t all), void *arg, struct err *err)
 {
-	for (int32_t pos = 0, n; pos < p->n - 1; pos += n) {
-		n = pass_most(p, pos, p->n - 1);
+	for (int32_t pos = 0, n; pos < end; pos += n) {
+		n = pass_most(p, pos, end);
 		pass_rows(p, ids, pos, n, false);
 		if (forward_run(&p->f, false, err))
 			return -1;
 		if (progress && !progress(arg, pos + n, p->n))
 			return err_set(err, ERR_INTERRUPTED, "stopped");
 	}
-	pass_rows(p, ids, p->n - 1, 1, true);
+	if (end < p->n)
+		pass_rows(p, ids, end, 1, true);
 	return 0;
 }

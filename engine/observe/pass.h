@@ -27,8 +27,9 @@ void pass_close(struct pass *p);
 void pass_rows(struct pass *p, const int32_t *ids, int32_t pos, int32_t n, bool wanted);
 /* Rows that a step may compute at once, of those from pos on. */
 int32_t pass_most(const struct pass *p, int32_t pos, int32_t end);
-/* Computes all rows but the last, and sets that up. ERR_INTERRUPTED if progress returns false. */
-int pass_prefill(struct pass *p, const int32_t *ids,
+/* Computes the rows before `end`, and sets that one up, if there is one. ERR_INTERRUPTED if
+ * progress returns false. */
+int pass_prefill(struct pass *p, const int32_t *ids, int32_t end,
 	bool (*progress)(void *arg, int32_t done, int32_t all), void *arg, struct err *err);
 
 #endif

@@ -27,11 +27,8 @@ extern const struct step_hooks twin_hooks;
 
 static int twinning_open(struct engine *e, void **state, struct err *err)
 {
-	struct twinning *s = calloc(1, sizeof *s);
+	struct twinning *s = *state;
 
-	*state = s;
-	if (!s)
-		return err_set(err, ERR_MEMORY, "no memory for a twin");
 	s->most = e->sched.max_out;
 	s->drawn = calloc((size_t)s->most, sizeof *s->drawn);
 	s->ended = calloc((size_t)s->most, sizeof *s->ended);
@@ -43,12 +40,9 @@ static void twinning_close(struct engine *e, void *state)
 	struct twinning *s = state;
 
 	(void)e;
-	if (!s)
-		return;
 	twin_close(s->twin);
 	free(s->drawn);
 	free(s->ended);
-	free(s);
 }
 
 /* *path stays NULL where the engine's own weights serve, which they do not if this rank has a part
@@ -192,6 +186,7 @@ static void twinning_forget(struct engine *e, void *state, int64_t request)
 
 const struct step_hooks twin_hooks = {
 	.name = "twin",
+	.size = sizeof(struct twinning),
 	.open = twinning_open,
 	.close = twinning_close,
 	.begin = twinning_begin,

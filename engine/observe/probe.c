@@ -162,7 +162,7 @@ static int probe_run(struct probe *p, struct pass *pass, const int32_t *ids, flo
 		.p = p, .x = pass->f.x, .residual = residual, .dim = pass->model->config.dim
 	};
 
-	if (pass_prefill(pass, ids, progress, arg, err) ||
+	if (pass_prefill(pass, ids, p->n - 1, progress, arg, err) ||
 		forward_run_each(&pass->f, probe_look, &l, err))
 		return -1;
 	memcpy(p->logits, pass->f.logits, (size_t)p->vocab * sizeof *p->logits);
@@ -254,57 +254,48 @@ static bool probe_report_matmul(struct walking *w, const struct k_op *op, int32_
 	return more;
 }
 
-/* Reports what a plain op wrote, under the op's own name. */
-static bool probe_report_plain(struct walking *w, const struct k_op *op, int32_t layer)
+/* What an op wrote, in so many rows; dim 0: nothing to report. */
+static struct k_acts written(const struct k_op *op, const char **part, int32_t *rows)
 {
-	const char *name = NULL;
-	struct k_acts result = { 0 };
+	const struct k_experts *x = &op->u.experts;
 
-#define X(plain, PLAIN)                                                                            \
-	if (op->kind == K_OP_##plain) {                                                                \
-		name = #plain;                                                                             \
-		result = k_##plain##_result(&op->u.plain);                                                 \
-	}
-	K_PLAIN_KINDS(X)
+	*rows = 1;
+	switch (op->kind) {
+	case K_OP_embed: *part = "x"; return k_floats(op->u.embed.x, op->u.embed.w->n_cols);
+	case K_OP_norm:
+		*part = "normed";
+		*rows = op->u.norm.n;
+		return op->u.norm.out;
+	case K_OP_rope:
+		*part = "q";
+		return k_floats(op->u.rope.q, op->u.rope.n_heads * op->u.rope.kv->head_dim);
+	case K_OP_attention: *part = "mixed"; return op->u.attention.out;
+	case K_OP_glu:
+		*part = "act";
+		*rows = op->u.glu.n;
+		return op->u.glu.out;
+	case K_OP_experts: *part = "experts"; return k_floats(x->out, x->n * x->k * x->w->n_rows);
+#define X(plain, PLAIN) /* under the op's own name */                                              \
+	case K_OP_##plain: *part = #plain; return k_##plain##_result(&op->u.plain);
+		K_PLAIN_KINDS(X)
 #undef X
-	return !result.dim || probe_report_acts(w, op, layer, name, &result, 1);
+	case K_OP_matmul: /* probe_report_matmul() */
+	case K_OP_stats:
+	case K_N_KINDS: break;
+	}
+	return (struct k_acts){ 0 };
 }
 
 static bool probe_walk(void *arg, const struct k_op *op, int32_t layer)
 {
 	struct walking *w = arg;
-	bool more = true;
+	const char *part = NULL;
+	int32_t rows;
+	const struct k_acts a = written(op, &part, &rows);
+	const bool more = op->kind == K_OP_matmul ? probe_report_matmul(w, op, layer)
+					  : a.dim                 ? probe_report_acts(w, op, layer, part, &a, rows)
+											  : true;
 
-	switch (op->kind) {
-	case K_OP_embed:
-		more = probe_report(w, op, layer, "x", op->u.embed.x, op->u.embed.w->n_cols);
-		break;
-	case K_OP_norm:
-		more = probe_report_acts(w, op, layer, "normed", &op->u.norm.out, op->u.norm.n);
-		break;
-	case K_OP_matmul: more = probe_report_matmul(w, op, layer); break;
-	case K_OP_rope:
-		more = probe_report(
-			w, op, layer, "q", op->u.rope.q, op->u.rope.n_heads * op->u.rope.kv->head_dim);
-		break;
-	case K_OP_attention:
-		more = probe_report_acts(w, op, layer, "mixed", &op->u.attention.out, 1);
-		break;
-	case K_OP_glu:
-		more = probe_report_acts(w, op, layer, "act", &op->u.glu.out, op->u.glu.n);
-		break;
-	case K_OP_experts:
-		more = probe_report(w, op, layer, "experts", op->u.experts.out,
-			op->u.experts.n * op->u.experts.k * op->u.experts.w->n_rows);
-		break;
-#define X(plain, PLAIN) case K_OP_##plain:
-		K_PLAIN_KINDS(X)
-#undef X
-		more = probe_report_plain(w, op, layer);
-		break;
-	case K_OP_stats:
-	case K_N_KINDS: break;
-	}
 	w->at++;
 	return more;
 }
@@ -322,7 +313,7 @@ int probe_stages(
 	if (!w.dequantised)
 		rc = err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
 	else
-		rc = pass_prefill(&pass, ids, NULL, NULL, err) ||
+		rc = pass_prefill(&pass, ids, n - 1, NULL, NULL, err) ||
 					 forward_run_each(&pass.f, probe_walk, &w, err)
 				 ? -1
 				 : 0;

@@ -29,13 +29,9 @@ int probe_rows_open(struct probe_rows **out, struct engine *e, const int32_t *id
 		free(r);
 		return -1;
 	}
-	for (int32_t pos = 0, rows; pos < first; pos += rows) {
-		rows = pass_most(&r->pass, pos, first);
-		pass_rows(&r->pass, r->ids, pos, rows, false);
-		if (forward_run(&r->pass.f, false, err)) {
-			probe_rows_close(r);
-			return -1;
-		}
+	if (pass_prefill(&r->pass, r->ids, first, NULL, NULL, err)) {
+		probe_rows_close(r);
+		return -1;
 	}
 	r->at = r->end = first;
 	*out = r;

@@ -33,24 +33,10 @@ static struct shadowing *shadowing_of(const struct engine *e)
 
 /* ---- drafters beside the run ---- */
 
-static int shadowing_open(struct engine *e, void **state, struct err *err)
-{
-	struct shadowing *s = calloc(1, sizeof *s);
-
-	(void)e;
-	*state = s;
-	return s ? 0 : err_set(err, ERR_MEMORY, "no memory for drafters in the shadow");
-}
-
 static void shadowing_close(struct engine *e, void *state)
 {
-	struct shadowing *s = state;
-
 	(void)e;
-	if (!s)
-		return;
-	shadow_close(s->now);
-	free(s);
+	shadow_close(((struct shadowing *)state)->now);
 }
 
 static bool shadowing_hears(const void *state)
@@ -330,7 +316,7 @@ static void shadowing_done(struct engine *e, void *state)
 
 const struct step_hooks shadow_hooks = {
 	.name = "shadow",
-	.open = shadowing_open,
+	.size = sizeof(struct shadowing),
 	.close = shadowing_close,
 	.begin = shadowing_begin,
 	.hears = shadowing_hears,

@@ -17,6 +17,7 @@ struct last_row {
 };
 struct sparsity {
 	struct last_row *last; /* [n] */
+	uint32_t *masks;       /* of all of them */
 	int32_t n, next;
 	struct last_row *now; /* of the row that is told */
 	uint16_t *share;      /* [layers][EV_N_sparse] */
@@ -31,21 +32,19 @@ static size_t mask_words(const struct engine *e)
 
 static int sparsity_open(struct engine *e, void **state, struct err *err)
 {
-	struct sparsity *s = calloc(1, sizeof *s);
-	const size_t layers = e->model ? (size_t)e->info.n_layers : 0,
-				 words = e->model ? mask_words(e) : 0;
+	struct sparsity *s = *state;
+	const size_t layers = (size_t)e->info.n_layers, words = e->model ? mask_words(e) : 0;
 
-	*state = s;
-	if (!s || !layers)
-		return s ? 0 : err_set(err, ERR_MEMORY, "no memory to count near-zero values");
+	if (!e->model)
+		return 0;
 	s->n = e->set.slots;
 	s->last = calloc((size_t)s->n, sizeof *s->last);
 	s->share = calloc(layers * EV_N_sparse, sizeof *s->share);
 	s->any = calloc(words + 1, sizeof *s->any);
+	s->masks = calloc((size_t)s->n * words + 1, sizeof *s->masks);
 	for (int32_t i = 0; s->last && i < s->n; i++)
-		if (!(s->last[i].mask = calloc(words + 1, sizeof *s->any)))
-			return err_set(err, ERR_MEMORY, "no memory to count near-zero values");
-	return s->last && s->share && s->any
+		s->last[i].mask = s->masks + (size_t)i * words;
+	return s->last && s->share && s->any && s->masks
 			   ? 0
 			   : err_set(err, ERR_MEMORY, "no memory to count near-zero values");
 }
@@ -55,14 +54,10 @@ static void sparsity_close(struct engine *e, void *state)
 	struct sparsity *s = state;
 
 	(void)e;
-	for (int32_t i = 0; s && s->last && i < s->n; i++)
-		free(s->last[i].mask);
-	if (s) {
-		free(s->last);
-		free(s->share);
-		free(s->any);
-	}
-	free(s);
+	free(s->last);
+	free(s->masks);
+	free(s->share);
+	free(s->any);
 }
 
 static uint16_t share_of(int64_t part, int64_t whole)
@@ -220,6 +215,7 @@ static void sparsity_forget(struct engine *e, void *state, int64_t request)
 
 const struct step_hooks sparsity_hooks = {
 	.name = "sparsity",
+	.size = sizeof(struct sparsity),
 	.open = sparsity_open,
 	.close = sparsity_close,
 	.computed = sparsity_computed,

@@ -38,21 +38,10 @@ static int watch_begin(struct engine *e, struct watching *s, struct err *err)
 	return 0;
 }
 
-static int watching_open(struct engine *e, void **state, struct err *err)
-{
-	struct watching *s = calloc(1, sizeof *s);
-
-	(void)e;
-	*state = s;
-	return s ? 0 : err_set(err, ERR_MEMORY, "no memory to watch layers");
-}
-
 static void watching_close(struct engine *e, void *state)
 {
 	(void)e;
-	if (state)
-		watch_end(state);
-	free(state);
+	watch_end(state);
 }
 
 int engine_apply_watch(struct engine *e, struct engine_options *to, struct err *err)
@@ -121,7 +110,7 @@ static void watching_forget(struct engine *e, void *state, int64_t request)
 
 const struct step_hooks watch_hooks = {
 	.name = "watch",
-	.open = watching_open,
+	.size = sizeof(struct watching),
 	.close = watching_close,
 	.computed = watching_computed,
 	.forget = watching_forget,

@@ -130,25 +130,32 @@ static void observe_scan(struct watch_states *s, const struct k_op *op, int32_t 
 
 /* ---- what it keeps ---- */
 
-/* Sum of squares of the state of an op after the row; NaN: it was stored nowhere. */
+/* Where an op keeps its state after the row; NULL: nowhere. */
+static const float *state_at(const struct k_op *op, int32_t row)
+{
+	switch (op->kind) {
+#define X(name)                                                                                    \
+	case K_OP_##name:                                                                              \
+		return op->u.name.rows[row].to < 0                                                         \
+				   ? NULL                                                                          \
+				   : k_state_at(op->u.name.state, op->u.name.rows[row].to, op->u.name.at);
+		X(scan)
+		X(conv)
+		X(linear)
+#undef X
+	default: return NULL;
+	}
+}
+
+/* Sum of squares of it; NaN: it was stored nowhere. */
 static double squares(struct engine *e, struct watch_states *s, const struct k_op *op, int32_t row)
 {
-	const bool scan = op->kind == K_OP_scan, conv = op->kind == K_OP_conv;
-	const struct k_state_row *rows = scan   ? op->u.scan.rows
-									 : conv ? op->u.conv.rows
-											: op->u.linear.rows;
-	const struct k_state *state = scan   ? op->u.scan.state
-								  : conv ? op->u.conv.state
-										 : op->u.linear.state;
-	const size_t at = scan   ? op->u.scan.at
-					  : conv ? op->u.conv.at
-							 : op->u.linear.at,
-				 n = state_floats(op);
+	const float *at = state_at(op, row);
+	const size_t n = state_floats(op);
 	struct err err = { 0 };
 	double sum = 0;
 
-	if (rows[row].to < 0 || k_fetch(e->kernels, s->room, k_state_at(state, rows[row].to, at),
-								n * sizeof *s->room, &err))
+	if (!at || k_fetch(e->kernels, s->room, at, n * sizeof *s->room, &err))
 		return (double)NAN;
 	for (size_t i = 0; i < n; i++)
 		sum += (double)s->room[i] * (double)s->room[i];

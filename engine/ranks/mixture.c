@@ -10,10 +10,11 @@ static bool is_mixture(const struct k_program *p, int32_t at)
 		   op[3].u.experts.each && op[3].u.experts.in.q == op[2].u.glu.out.q;
 }
 
-static bool cut_experts_rows(struct splitting *s, int32_t at, struct ranks_span rows)
+/* Rows of each expert; by_expert: those of this rank's own. */
+static bool cut_experts(
+	const struct splitting *s, struct k_experts *a, struct ranks_span rows, bool by_expert)
 {
-	struct k_experts *a = &s->p->op[at].u.experts;
-	const struct k_matrix *own = ranks_part_of(s->k, a->w, a->n_experts, rows, false);
+	const struct k_matrix *own = ranks_part_of(s->k, a->w, a->n_experts, rows, by_expert);
 
 	a->w = own ? own : a->w;
 	return own;
@@ -36,8 +37,8 @@ static void split_rows(struct splitting *s)
 							outputs = split_span(dim, UNIT, s->k->rank, s->k->n);
 	struct ranks_exchange *x;
 
-	if (!can_cut_experts(s, op, width) || !cut_experts_rows(s, s->at, rows) ||
-		!cut_experts_rows(s, s->at + 1, rows) || !cut_experts_rows(s, s->at + 3, outputs))
+	if (!can_cut_experts(s, op, width) || !cut_experts(s, &op[0].u.experts, rows, false) ||
+		!cut_experts(s, &op[1].u.experts, rows, false) || !cut_experts(s, down, outputs, false))
 		return;
 	op[2].u.glu.out = split_acts(s, s->at + 2, op[2].u.glu.out, op[2].u.glu.n, UNIT);
 	s->local = 0;
@@ -52,13 +53,9 @@ static void split_rows(struct splitting *s)
 
 /* ---- by experts ---- */
 
-static bool own_experts(struct ranks *k, struct k_experts *a)
+static bool own_experts(const struct splitting *s, struct k_experts *a)
 {
-	const struct k_matrix *own =
-		ranks_part_of(k, a->w, a->n_experts, (struct ranks_span){ 0, a->w->n_rows }, true);
-
-	a->w = own ? own : a->w;
-	return own;
+	return cut_experts(s, a, (struct ranks_span){ 0, a->w->n_rows }, true);
 }
 
 static void split_experts(struct splitting *s)
@@ -67,8 +64,8 @@ static void split_experts(struct splitting *s)
 	struct k_experts *down = &op[3].u.experts;
 	struct ranks_exchange *x;
 
-	if (down->n_experts < s->k->n || !own_experts(s->k, &op[0].u.experts) ||
-		!own_experts(s->k, &op[1].u.experts) || !own_experts(s->k, down))
+	if (down->n_experts < s->k->n || !own_experts(s, &op[0].u.experts) ||
+		!own_experts(s, &op[1].u.experts) || !own_experts(s, down))
 		return;
 	x = split_exchange(s, s->at + 4, down->n * down->k);
 	x->x = true;

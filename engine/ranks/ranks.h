@@ -206,6 +206,8 @@ struct wire {
 	bool reads, failed;
 };
 void wire_bytes(struct wire *w, void *p, size_t n);
+/* Numbers that a reader leaves in the message, which stays until the next one. */
+void wire_list(struct wire *w, const int32_t **list, int32_t n);
 void ranks_wire_step(struct wire *w, struct forward *f, int32_t n_groups);
 
 #endif

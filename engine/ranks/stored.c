@@ -48,21 +48,16 @@ bool stored_by(const struct k_op *op, int32_t first, int32_t end, struct stored 
 {
 	*s = (struct stored){ .op = (int32_t)op->kind, .first = first, .end = end };
 	switch (op->kind) {
-	case K_OP_rope:
-		s->layer = op->u.rope.layer;
-		*kv = op->u.rope.kv;
-		*pages = op->u.rope.pages[0];
+#define X(name)                                                                                    \
+	case K_OP_##name:                                                                              \
+		s->layer = op->u.name.layer;                                                               \
+		*kv = op->u.name.kv;                                                                       \
+		*pages = op->u.name.pages[0];                                                              \
 		return true;
-	case K_OP_encode:
-		s->layer = op->u.encode.layer;
-		*kv = op->u.encode.kv;
-		*pages = op->u.encode.pages[0];
-		return true;
-	case K_OP_key_range:
-		s->layer = op->u.key_range.layer;
-		*kv = op->u.key_range.kv;
-		*pages = op->u.key_range.pages[0];
-		return true;
+		X(rope)
+		X(encode)
+		X(key_range)
+#undef X
 	default: return false;
 	}
 }

@@ -52,21 +52,18 @@ static int32_t count_blocks(const struct forward *f, int32_t *blocks)
 	return n_seqs;
 }
 
-/* A reader's tables are in the message, which stays until the next step. */
-static void wire_table(struct wire *w, const int32_t **table, int32_t n)
+void wire_list(struct wire *w, const int32_t **list, int32_t n)
 {
-	const size_t bytes = (size_t)n * sizeof **table;
+	const size_t bytes = (size_t)n * sizeof **list;
 
 	if (!w->reads) {
-		wire_bytes(w, (void *)(uintptr_t)*table, bytes);
-		return;
-	}
-	if (w->failed || bytes > w->n - w->at) {
+		wire_bytes(w, (void *)(uintptr_t)*list, bytes);
+	} else if (w->failed || n < 0 || bytes > w->n - w->at) {
 		w->failed = true;
-		return;
+	} else {
+		*list = (const int32_t *)(const void *)(w->data + w->at);
+		w->at += bytes;
 	}
-	*table = (const int32_t *)(const void *)(w->data + w->at);
-	w->at += bytes;
 }
 
 static void wire_tables(struct wire *w, struct forward *f, int32_t n_groups)
@@ -77,7 +74,7 @@ static void wire_tables(struct wire *w, struct forward *f, int32_t n_groups)
 	w->failed |= n_seqs < 0;
 	for (int32_t g = 0; g < n_groups && !w->failed; g++)
 		for (int32_t s = 0; s < n_seqs; s++)
-			wire_table(w, &f->pages[g][s], blocks[s]);
+			wire_list(w, &f->pages[g][s], blocks[s]);
 }
 
 void ranks_wire_step(struct wire *w, struct forward *f, int32_t n_groups)

@@ -336,6 +336,20 @@ static enum k_cache format_of(const struct forward *f)
 	return format;
 }
 
+/* Whether other ops are needed than those that were written: where observations go is no part of
+ * them. */
+static bool is_new(const struct forward *f, const struct forward_shape *s)
+{
+	struct forward_shape was = f->programs.built;
+
+	if (!s->observed == !was.observed) {
+		was.observed = s->observed;
+		was.stride = s->stride;
+		was.threshold = s->threshold;
+	}
+	return !f->program.version || !same_shape(s, &was);
+}
+
 /* A program is kept while the shape of the step is the same: only the inputs and observations of
  * attention change. */
 static void prepare(struct forward *f)
@@ -358,12 +372,7 @@ static void prepare(struct forward *f)
 		fill_begins(f);
 	set_share_stride(f);
 	s.stride = f->observed.share_stride;
-	if (!f->program.version || s.rows != f->programs.built.rows || s.out != f->programs.built.out ||
-		s.also != f->programs.built.also || s.layers != f->programs.built.layers ||
-		s.encodes != f->programs.built.encodes || s.least != f->programs.built.least ||
-		s.format != f->programs.built.format || s.begin_more != f->programs.built.begin_more ||
-		!s.observed != !f->programs.built.observed ||
-		!visible_same(&s.visible, &f->programs.built.visible))
+	if (is_new(f, &s))
 		write_program(f);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
@@ -482,14 +491,4 @@ void forward_set_rewriter(
 {
 	f->rewriter[which] = with;
 	forward_rewrite(f);
-}
-
-int32_t forward_products(struct forward *f, struct forward_product *out, int32_t most)
-{
-	int32_t n = 0;
-
-	forward_program_of_one(f);
-	for (int32_t i = 0; i < f->program.n_ops; i++)
-		n = forward_add_products(f, &f->program.op[i], out, n, most);
-	return n;
 }

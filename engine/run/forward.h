@@ -325,9 +325,6 @@ void forward_rewrite(struct forward *f);
 void forward_count_read(struct forward *f);
 /* Sets an op's bytes and operations, by its shapes and what the step's rows see. */
 void forward_count(const struct forward *f, struct k_op *op);
-/* Adds the products of an op to the n ones at out; returns how many there are then. */
-int32_t forward_add_products(const struct forward *f, const struct k_op *op,
-	struct forward_product *out, int32_t n, int32_t most);
 /* The program of one row, as layers write it: for who wants to know its products. Between steps. */
 const struct k_program *forward_program_of_one(struct forward *f);
 /* From the next step on its program is rewritten so, too; fn NULL: no more. */

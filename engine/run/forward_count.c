@@ -191,7 +191,8 @@ static void add_matrix(const struct forward *f, struct forward_product *p, const
 	p->row_values += n * (rows + (reads ? cols : 0));
 }
 
-int32_t forward_add_products(const struct forward *f, const struct k_op *op,
+/* Adds the products of an op to the n ones at out; returns how many there are then. */
+static int32_t add_products(const struct forward *f, const struct k_op *op,
 	struct forward_product *out, int32_t n, int32_t most)
 {
 	const struct k_experts *e = &op->u.experts;
@@ -217,5 +218,15 @@ int32_t forward_add_products(const struct forward *f, const struct k_op *op,
 		p->each_row = true;
 		add_matrix(f, p, e->w, e->k, true);
 	}
+	return n;
+}
+
+int32_t forward_products(struct forward *f, struct forward_product *out, int32_t most)
+{
+	int32_t n = 0;
+
+	forward_program_of_one(f);
+	for (int32_t i = 0; i < f->program.n_ops; i++)
+		n = add_products(f, &f->program.op[i], out, n, most);
 	return n;
 }

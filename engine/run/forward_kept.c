@@ -3,20 +3,17 @@
 
 #include "engine/run/forward.h"
 
+/* Of this layer, or, if it is not kept, a free one, whose users are 0; NULL: there is none. */
 static struct forward_kept *find(struct forward *f, int32_t layer)
 {
-	for (int i = 0; i < FORWARD_KEPT; i++)
-		if (f->kept[i].users && f->kept[i].layer == layer)
-			return &f->kept[i];
-	return NULL;
-}
+	struct forward_kept *free_one = NULL;
 
-static struct forward_kept *find_free(struct forward *f)
-{
-	for (int i = 0; i < FORWARD_KEPT; i++)
-		if (!f->kept[i].users)
-			return &f->kept[i];
-	return NULL;
+	for (struct forward_kept *k = f->kept; k < f->kept + FORWARD_KEPT; k++) {
+		if (k->users && k->layer == layer)
+			return k;
+		free_one = k->users ? free_one : k;
+	}
+	return free_one;
 }
 
 int forward_keep(struct forward *f, int32_t layer, struct err *e)
@@ -24,7 +21,7 @@ int forward_keep(struct forward *f, int32_t layer, struct err *e)
 	struct forward_kept *k = find(f, layer);
 	const size_t floats = (size_t)f->max_rows * (size_t)f->model->config.dim;
 
-	if (!k && !(k = find_free(f)))
+	if (!k)
 		return err_set(e, ERR_USAGE, "drafters read more than %d layers together", FORWARD_KEPT);
 	if (!k->users) {
 		k->layer = layer;
@@ -84,7 +81,7 @@ void forward_write_kept(struct forward *f, int32_t layer)
 {
 	struct forward_kept *k = find(f, layer);
 
-	if (k)
+	if (k && k->users)
 		program_add(&f->program, K_OP_activate, K_STAGE_norm)->u.activate =
 			(struct k_activate){ .x = f->x,
 				.out = k_floats(k->x, f->model->config.dim),

@@ -187,8 +187,9 @@ static void take_prefix(
 
 	if (more > hit) {
 		hit = more;
-		*m = (struct prefix_match){ (hit + size - 1) / size, NULL, EV_PREFIX_hit, sibling->id,
-			EV_NULL_I, EV_NULL_I, EV_NULL_I };
+		*m = PREFIX_MATCH(EV_PREFIX_hit);
+		m->n_blocks = (hit + size - 1) / size;
+		m->nearest = sibling->id;
 	}
 	r->computed = hit < asked(r) ? hit : asked(r) - 1;
 	r->registered = hit / size;
@@ -204,12 +205,7 @@ static void take_prefix(
 
 int32_t sched_fork(struct sched *s, const struct request *parent, struct request *r)
 {
-	struct prefix_match m = { .n_blocks = parent->table.n,
-		.reason = EV_PREFIX_hit,
-		.nearest = parent->id,
-		.diverge_pos = EV_NULL_I,
-		.expected = EV_NULL_I,
-		.got = EV_NULL_I };
+	struct prefix_match m = PREFIX_MATCH(EV_PREFIX_hit);
 	int32_t at = 0;
 
 	if (s->n_running == s->n_slots || parent->slot < 0)
@@ -223,7 +219,8 @@ int32_t sched_fork(struct sched *s, const struct request *parent, struct request
 	r->registered = parent->registered;
 	r->hit = r->computed;
 	r->was_running = true;
-	emit_lookup(s, r, &m, r->computed, m.n_blocks, false);
+	m.nearest = parent->id;
+	emit_lookup(s, r, &m, r->computed, parent->table.n, false);
 	return r->computed;
 }
 
@@ -262,11 +259,7 @@ static bool admit(struct sched *s)
 	const bool full = s->n_running == s->n_slots;
 	int32_t at = full ? -1 : sched_next_waiting(s);
 	struct request *r = at < 0 ? NULL : s->queue[at], *sibling = NULL;
-	struct prefix_match m = { .reason = EV_PREFIX_off,
-		.nearest = EV_NULL_I,
-		.diverge_pos = EV_NULL_I,
-		.expected = EV_NULL_I,
-		.got = EV_NULL_I };
+	struct prefix_match m = PREFIX_MATCH(EV_PREFIX_off);
 
 	if (!r)
 		return hold(s, full ? EV_HOLD_slot : EV_HOLD_policy, NULL);

@@ -5,40 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/median.h"
-#include "base/text.h"
 #include "engine/grammar/constraint.h"
 #include "engine/text/tokenizer.h"
 
-/* JSON array of the stop strings. */
+/* JSON array of the stop strings; NULL: no memory. */
 static char *stops_json(char *const *stop)
 {
-	size_t size = 3, at = 1;
-	char *out;
+	struct json j = { 0 };
+	size_t size;
 
-	for (int i = 0; stop[i]; i++)
-		size += 6 * strlen(stop[i]) + 3;
-	out = malloc(size);
-	if (!out)
-		return NULL;
-	out[0] = '[';
-	for (int i = 0; stop[i]; i++) {
-		char *one = text_json(stop[i], strlen(stop[i]));
-		size_t n = one ? strlen(one) : 0;
-		if (!one || at + n + 3 > size) {
-			free(one);
-			free(out);
-			return NULL;
-		}
-		if (i)
-			out[at++] = ',';
-		memcpy(out + at, one, n);
-		at += n;
-		free(one);
-	}
-	out[at++] = ']';
-	out[at] = 0;
-	return out;
+	json_array(&j, NULL);
+	for (; *stop; stop++)
+		json_text(&j, NULL, *stop);
+	json_end(&j);
+	return json_take(&j, &size);
 }
 
 static bool copy_stops(struct request *r, const char *const *stop)

@@ -13,16 +13,8 @@ struct k_activate {
 	int32_t n;
 };
 #define K_ACTIVATE_INPUTS(PLAIN, a)
-
-K_INLINE struct k_count k_activate_count(const struct k_activate *a)
-{
-	return k_count_values(a->n, a->out.dim, 8, 20);
-}
-
-K_INLINE struct k_acts k_activate_result(const struct k_activate *a)
-{
-	return a->out;
-}
+K_COUNT(activate, a->n, a->out.dim, 8, 20)
+K_RESULT(activate, a->out)
 
 K_INLINE float k_activated(enum k_act act, float x)
 {

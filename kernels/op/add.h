@@ -11,16 +11,8 @@ struct k_add {
 	int32_t dim, n;
 };
 #define K_ADD_INPUTS(PLAIN, a)
-
-K_INLINE struct k_count k_add_count(const struct k_add *a)
-{
-	return k_count_values(a->n, a->dim, 12, 2);
-}
-
-K_INLINE struct k_acts k_add_result(const struct k_add *a)
-{
-	return k_floats(a->x, a->dim);
-}
+K_COUNT(add, a->n, a->dim, 12, 2)
+K_RESULT(add, k_floats(a->x, a->dim))
 
 K_INLINE float k_add_value(const struct k_add *a, int32_t r, int32_t i)
 {

@@ -14,21 +14,9 @@ struct k_bonus {
 	struct k_acts out; /* [n, heads * size] */
 };
 #define K_BONUS_INPUTS(PLAIN, a)
-
-K_INLINE struct k_count k_bonus_count(const struct k_bonus *a)
-{
-	return k_count_values(a->n, a->out.dim, 24, 14);
-}
-
-K_INLINE struct k_acts k_bonus_result(const struct k_bonus *a)
-{
-	return a->out;
-}
-
-K_INLINE int64_t k_bonus_units(const struct k_bonus *a)
-{
-	return (int64_t)a->n * ((a->out.dim + 31) / 32);
-}
+K_COUNT(bonus, a->n, a->out.dim, 24, 14)
+K_RESULT(bonus, a->out)
+K_UNITS(bonus, (int64_t)a->n *((a->out.dim + 31) / 32))
 
 /* Of a head: mean and scale of its norm, and the factor of its value. */
 struct k_bonus_head {

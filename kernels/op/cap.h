@@ -11,16 +11,8 @@ struct k_cap {
 	int32_t dim, n;
 };
 #define K_CAP_INPUTS(PLAIN, a)
-
-K_INLINE struct k_count k_cap_count(const struct k_cap *a)
-{
-	return k_count_values(a->n, a->dim, 8, a->most > 0 ? 20 : 1);
-}
-
-K_INLINE struct k_acts k_cap_result(const struct k_cap *a)
-{
-	return k_floats(a->x, a->dim);
-}
+K_COUNT(cap, a->n, a->dim, 8, a->most > 0 ? 20 : 1)
+K_RESULT(cap, k_floats(a->x, a->dim))
 
 K_INLINE float k_cap_value(const struct k_cap *a, int32_t r, int32_t i)
 {

@@ -14,21 +14,9 @@ struct k_centre {
 	int32_t n;
 };
 #define K_CENTRE_INPUTS(PLAIN, a) PLAIN(a->pick, a->n)
-
-K_INLINE struct k_count k_centre_count(const struct k_centre *a)
-{
-	return k_count_values(a->n, a->out.dim, 8, 7);
-}
-
-K_INLINE struct k_acts k_centre_result(const struct k_centre *a)
-{
-	return a->out;
-}
-
-K_INLINE int64_t k_centre_units(const struct k_centre *a)
-{
-	return a->n;
-}
+K_COUNT(centre, a->n, a->out.dim, 8, 7)
+K_RESULT(centre, a->out)
+K_UNITS(centre, a->n)
 
 K_UNIT_FN void k_centre_unit(const struct k_centre *a, int64_t unit)
 {

@@ -73,15 +73,8 @@ K_INLINE struct k_count k_columns_count(const struct k_columns *a)
 	return c;
 }
 
-K_INLINE struct k_acts k_columns_result(const struct k_columns *a)
-{
-	return k_floats(a->out, a->n_rows);
-}
-
-K_INLINE int64_t k_columns_units(const struct k_columns *a)
-{
-	return (int64_t)a->n * (k_columns_pad(a->n_rows) / K_STRIP);
-}
+K_RESULT(columns, k_floats(a->out, a->n_rows))
+K_UNITS(columns, (int64_t)a->n *(k_columns_pad(a->n_rows) / K_STRIP))
 
 K_INLINE bool k_is_zero_block(const int8_t *q)
 {

@@ -15,16 +15,8 @@ struct k_combine {
 	int32_t dim, k, n;
 };
 #define K_COMBINE_INPUTS(PLAIN, a)
-
-K_INLINE struct k_count k_combine_count(const struct k_combine *a)
-{
-	return k_count_values(a->n * a->k, a->dim, 4, 2);
-}
-
-K_INLINE struct k_acts k_combine_result(const struct k_combine *a)
-{
-	return k_floats(a->x, a->dim);
-}
+K_COUNT(combine, a->n * a->k, a->dim, 4, 2)
+K_RESULT(combine, k_floats(a->x, a->dim))
 
 K_INLINE float k_combine_value(const struct k_combine *a, int32_t r, int32_t i)
 {

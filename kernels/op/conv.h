@@ -22,21 +22,9 @@ struct k_conv {
 	size_t at; /* offset in floats of this layer's [dim, taps - 1] in a page */
 };
 #define K_CONV_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
-
-K_INLINE struct k_count k_conv_count(const struct k_conv *a)
-{
-	return k_count_values(a->n, a->out.dim, 12, 2 * (uint64_t)a->taps + 16);
-}
-
-K_INLINE struct k_acts k_conv_result(const struct k_conv *a)
-{
-	return a->out;
-}
-
-K_INLINE int64_t k_conv_units(const struct k_conv *a)
-{
-	return (a->out.dim + 31) / 32;
-}
+K_COUNT(conv, a->n, a->out.dim, 12, 2 * (uint64_t)a->taps + 16)
+K_RESULT(conv, a->out)
+K_UNITS(conv, (a->out.dim + 31) / 32)
 
 K_INLINE void k_conv_state(const struct k_conv *a, int32_t r, int32_t channel, float *s)
 {

@@ -39,10 +39,7 @@ K_INLINE struct k_acts k_encode_result(const struct k_encode *a)
 	return k_floats(NULL, 0); /* it shows in what attention gives */
 }
 
-K_INLINE int64_t k_encode_units(const struct k_encode *a)
-{
-	return (int64_t)(a->n + a->n_also) * a->kv->n_kv_heads;
-}
+K_UNITS(encode, (int64_t)(a->n + a->n_also) * a->kv->n_kv_heads)
 
 /* The codes of a group of one head, of keys [channel][token], of values [token][channel]. */
 struct k_encode_room {

@@ -17,21 +17,9 @@ struct k_erase {
 	int32_t heads, size, n;
 };
 #define K_ERASE_INPUTS(PLAIN, a)
-
-K_INLINE struct k_count k_erase_count(const struct k_erase *a)
-{
-	return k_count_values(a->n, a->heads * a->size, 44, 80);
-}
-
-K_INLINE struct k_acts k_erase_result(const struct k_erase *a)
-{
-	return k_floats(a->back, a->heads * a->size);
-}
-
-K_INLINE int64_t k_erase_units(const struct k_erase *a)
-{
-	return (int64_t)a->n * a->heads;
-}
+K_COUNT(erase, a->n, a->heads * a->size, 44, 80)
+K_RESULT(erase, k_floats(a->back, a->heads * a->size))
+K_UNITS(erase, (int64_t)a->n * a->heads)
 
 /* 1 over the length of the erased key, which is at least 1e-12. */
 K_UNIT_FN float k_erase_length(const float *k, const float *by, int32_t size)

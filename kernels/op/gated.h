@@ -22,16 +22,8 @@ struct k_gated {
 	int32_t n;
 };
 #define K_GATED_INPUTS(PLAIN, a)
-
-K_INLINE struct k_count k_gated_count(const struct k_gated *a)
-{
-	return k_count_values(a->n, a->groups * a->group, 12, 20);
-}
-
-K_INLINE struct k_acts k_gated_result(const struct k_gated *a)
-{
-	return a->out;
-}
+K_COUNT(gated, a->n, a->groups * a->group, 12, 20)
+K_RESULT(gated, a->out)
 
 enum {
 	K_GATED_GROUPS = 32,  /* of a unit at most, so that blocks of 8-bit activations are whole */

@@ -84,15 +84,9 @@ K_INLINE int32_t k_first_newest(int32_t pos)
 	return pos < K_SPAN ? 0 : (pos / K_SPAN - 1) * K_HEAVY_SPAN;
 }
 
-K_INLINE struct k_count k_h2o_lookup_count(const struct k_h2o_lookup *a)
-{
-	return k_count_values(a->of.n, a->of.n_kv_heads, 4 * (uint64_t)a->of.most, 0);
-}
+K_COUNT(h2o_lookup, a->of.n, a->of.n_kv_heads, 4 * (uint64_t)a->of.most, 0)
 
-K_INLINE int64_t k_h2o_lookup_units(const struct k_h2o_lookup *a)
-{
-	return (int64_t)a->of.n * a->of.n_kv_heads;
-}
+K_UNITS(h2o_lookup, (int64_t)a->of.n * a->of.n_kv_heads)
 
 K_UNIT_FN void k_h2o_lookup_unit(const struct k_h2o_lookup *a, int64_t unit)
 {
@@ -118,15 +112,9 @@ K_UNIT_FN void k_h2o_lookup_unit(const struct k_h2o_lookup *a, int64_t unit)
 	}
 }
 
-K_INLINE struct k_count k_attn_score_count(const struct k_attn_score *a)
-{
-	return k_count_values(a->of.n, a->n_heads, 8 * (uint64_t)a->of.most, (uint64_t)a->of.most);
-}
+K_COUNT(attn_score, a->of.n, a->n_heads, 8 * (uint64_t)a->of.most, (uint64_t)a->of.most)
 
-K_INLINE int64_t k_attn_score_units(const struct k_attn_score *a)
-{
-	return a->of.n_kv_heads;
-}
+K_UNITS(attn_score, a->of.n_kv_heads)
 
 /* Adds what the query heads of a kv head gave to each group that they read. */
 K_UNIT_FN void k_attn_score_add(

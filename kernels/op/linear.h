@@ -35,26 +35,16 @@ struct k_linear {
 #define K_LINEAR_INPUTS(PLAIN, a)                                                                  \
 	PLAIN(a->rows, a->n) PLAIN(a->state, 1) PLAIN(a->fixed, 2 * a->heads)
 
-K_INLINE struct k_count k_linear_count(const struct k_linear *a)
-{
-	return k_count_values(a->n, a->heads * a->values, 8 * (uint64_t)a->keys + 16,
-		(a->corrects ? 7 : 5) * (uint64_t)a->keys + 4);
-}
-
-K_INLINE struct k_acts k_linear_result(const struct k_linear *a)
-{
-	return k_floats(a->out, a->heads * a->values);
-}
+K_COUNT(linear, a->n, a->heads * a->values, 8 * (uint64_t)a->keys + 16,
+	(a->corrects ? 7 : 5) * (uint64_t)a->keys + 4)
+K_RESULT(linear, k_floats(a->out, a->heads * a->values))
 
 K_INLINE int32_t k_linear_pieces(const struct k_linear *a)
 {
 	return (a->values + K_LINEAR_UNIT - 1) / K_LINEAR_UNIT;
 }
 
-K_INLINE int64_t k_linear_units(const struct k_linear *a)
-{
-	return (int64_t)a->heads * k_linear_pieces(a);
-}
+K_UNITS(linear, (int64_t)a->heads *k_linear_pieces(a))
 
 K_INLINE const float *k_linear_head(const struct k_linear_part *p, int32_t r, int32_t head)
 {

@@ -107,26 +107,6 @@ K_INLINE void k_put(const struct k_acts *out, int32_t r, int32_t at, const float
 }
 #endif
 
-/* The units of an op whose values each depend on their row and column alone, by k_<op>_value(a, r,
- * i): 32 of n rows of `width` columns. */
-#define K_VALUE_UNITS(name, n, width)                                                              \
-	K_INLINE int64_t k_##name##_units(const struct k_##name *a)                                    \
-	{                                                                                              \
-		return (int64_t)(n) * (((width) + 31) / 32);                                               \
-	}                                                                                              \
-	K_UNIT_FN void k_##name##_unit(const struct k_##name *a, int64_t unit)                         \
-	{                                                                                              \
-		const int32_t blocks = ((width) + 31) / 32, r = (int32_t)unit / blocks;                    \
-		const int32_t at = (int32_t)unit % blocks * 32, left = (width)-at;                         \
-		const int32_t count = left < 32 ? left : 32;                                               \
-		const struct k_acts out = k_##name##_result(a);                                            \
-		float y[K_OWN];                                                                            \
-                                                                                                   \
-		K_LANES(i, count)                                                                          \
-			y[K_AT(i)] = k_##name##_value(a, r, at + i);                                           \
-		k_put(&out, r, at, y, count);                                                              \
-	}
-
 /* The bytes that an op reads and writes, and about how many operations it does: counted from
  * shapes, for the time view. */
 struct k_count {
@@ -147,6 +127,41 @@ K_INLINE struct k_acts k_floats(float *x, int32_t dim)
 
 	return a;
 }
+
+/* What is said of an op `a` by an expression alone: what it is counted as (k_count_values), what it
+ * gives, and how many units it has. */
+#define K_COUNT(name, ...)                                                                         \
+	K_INLINE struct k_count k_##name##_count(const struct k_##name *a)                             \
+	{                                                                                              \
+		return k_count_values(__VA_ARGS__);                                                        \
+	}
+#define K_RESULT(name, ...)                                                                        \
+	K_INLINE struct k_acts k_##name##_result(const struct k_##name *a)                             \
+	{                                                                                              \
+		return __VA_ARGS__;                                                                        \
+	}
+#define K_UNITS(name, ...)                                                                         \
+	K_INLINE int64_t k_##name##_units(const struct k_##name *a)                                    \
+	{                                                                                              \
+		return __VA_ARGS__;                                                                        \
+	}
+
+/* The units of an op whose values each depend on their row and column alone, by k_<op>_value(a, r,
+ * i): 32 of n rows of `width` columns. */
+#define K_VALUE_UNITS(name, n, width)                                                              \
+	K_UNITS(name, (int64_t)(n) * (((width) + 31) / 32))                                            \
+	K_UNIT_FN void k_##name##_unit(const struct k_##name *a, int64_t unit)                         \
+	{                                                                                              \
+		const int32_t blocks = ((width) + 31) / 32, r = (int32_t)unit / blocks;                    \
+		const int32_t at = (int32_t)unit % blocks * 32, left = (width)-at;                         \
+		const int32_t count = left < 32 ? left : 32;                                               \
+		const struct k_acts out = k_##name##_result(a);                                            \
+		float y[K_OWN];                                                                            \
+                                                                                                   \
+		K_LANES(i, count)                                                                          \
+			y[K_AT(i)] = k_##name##_value(a, r, at + i);                                           \
+		k_put(&out, r, at, y, count);                                                              \
+	}
 
 /* One row of a step: the token at `pos` of sequence `seq`, whose positions are found through the
  * sequence's block table. */

@@ -96,10 +96,7 @@ K_INLINE struct k_count k_key_range_count(const struct k_key_range *a)
 	return c;
 }
 
-K_INLINE int64_t k_key_range_units(const struct k_key_range *a)
-{
-	return (int64_t)(a->n + a->n_also) * a->kv->n_kv_heads;
-}
+K_UNITS(key_range, (int64_t)(a->n + a->n_also) * a->kv->n_kv_heads)
 
 /* Of the range of a channel a quarter is left out on either side: the sum of all channels' extremes
  * is a bound that no key reaches, and it overrates groups whose keys differ most. Measured on 6,831
@@ -217,10 +214,7 @@ K_INLINE struct k_count k_pick_count(const struct k_pick *a)
 	return c;
 }
 
-K_INLINE int64_t k_pick_units(const struct k_pick *a)
-{
-	return (int64_t)a->n * a->kv->n_kv_heads;
-}
+K_UNITS(pick, (int64_t)a->n * a->kv->n_kv_heads)
 
 /* The bound of one group (rule 18): n_rep queries [n_rep, head_dim], its extents [2][head_dim]. */
 K_UNIT_FN float k_pick_bound(
@@ -313,15 +307,9 @@ K_UNIT_FN void k_pick_unit(const struct k_pick *a, int64_t unit)
 
 /* ---- a second query ---- */
 
-K_INLINE struct k_count k_turn_count(const struct k_turn *a)
-{
-	return k_count_values(a->n, a->n_heads * a->head_dim, 8, 4);
-}
+K_COUNT(turn, a->n, a->n_heads * a->head_dim, 8, 4)
 
-K_INLINE int64_t k_turn_units(const struct k_turn *a)
-{
-	return (int64_t)a->n * a->n_heads;
-}
+K_UNITS(turn, (int64_t)a->n * a->n_heads)
 
 K_UNIT_FN void k_turn_unit(const struct k_turn *a, int64_t unit)
 {

@@ -11,16 +11,8 @@ struct k_place {
 	const struct k_row *rows; /* [n] */
 };
 #define K_PLACE_INPUTS(PLAIN, a) PLAIN(a->rows, a->n)
-
-K_INLINE struct k_count k_place_count(const struct k_place *a)
-{
-	return k_count_values(a->n, a->dim, 12, 1);
-}
-
-K_INLINE struct k_acts k_place_result(const struct k_place *a)
-{
-	return k_floats(a->x, a->dim);
-}
+K_COUNT(place, a->n, a->dim, 12, 1)
+K_RESULT(place, k_floats(a->x, a->dim))
 
 K_INLINE float k_place_value(const struct k_place *a, int32_t r, int32_t i)
 {

@@ -15,16 +15,8 @@ struct k_rates {
 	int32_t heads, n;
 };
 #define K_RATES_INPUTS(PLAIN, a)
-
-K_INLINE struct k_count k_rates_count(const struct k_rates *a)
-{
-	return k_count_values(a->n, a->heads, 16, 60);
-}
-
-K_INLINE struct k_acts k_rates_result(const struct k_rates *a)
-{
-	return k_floats(a->out, 2 * a->heads);
-}
+K_COUNT(rates, a->n, a->heads, 16, 60)
+K_RESULT(rates, k_floats(a->out, 2 * a->heads))
 
 K_INLINE float k_rates_value(const struct k_rates *a, int32_t r, int32_t i)
 {

@@ -13,21 +13,9 @@ struct k_rotary {
 	const struct k_row *rows; /* [n] */
 };
 #define K_ROTARY_INPUTS(PLAIN, a) PLAIN(a->rows, a->n)
-
-K_INLINE struct k_count k_rotary_count(const struct k_rotary *a)
-{
-	return k_count_values(a->n * a->n_heads, a->rope_dim, 12, 3);
-}
-
-K_INLINE struct k_acts k_rotary_result(const struct k_rotary *a)
-{
-	return k_floats(a->x, a->n_heads * a->head_dim);
-}
-
-K_INLINE int64_t k_rotary_units(const struct k_rotary *a)
-{
-	return (int64_t)a->n * a->n_heads;
-}
+K_COUNT(rotary, a->n * a->n_heads, a->rope_dim, 12, 3)
+K_RESULT(rotary, k_floats(a->x, a->n_heads * a->head_dim))
+K_UNITS(rotary, (int64_t)a->n * a->n_heads)
 
 K_UNIT_FN void k_rotary_unit(const struct k_rotary *a, int64_t unit)
 {

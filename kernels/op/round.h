@@ -43,21 +43,9 @@ struct k_round {
 	float *d, *sx; /* [n, dim / 32] */
 };
 #define K_ROUND_INPUTS(PLAIN, a)
-
-K_INLINE struct k_count k_round_count(const struct k_round *a)
-{
-	return k_count_values(a->n, a->dim, 8, 4);
-}
-
-K_INLINE struct k_acts k_round_result(const struct k_round *a)
-{
-	return k_floats(a->x, a->dim);
-}
-
-K_INLINE int64_t k_round_units(const struct k_round *a)
-{
-	return a->n;
-}
+K_COUNT(round, a->n, a->dim, 8, 4)
+K_RESULT(round, k_floats(a->x, a->dim))
+K_UNITS(round, a->n)
 
 /* To so many bits of mantissa, to nearest even, saturating; below the least normal exponent to
  * multiples of the least number. A NaN stays one. */

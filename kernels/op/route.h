@@ -29,21 +29,9 @@ struct k_route {
 	int32_t n_groups, used_groups;
 };
 #define K_ROUTE_INPUTS(PLAIN, a)
-
-K_INLINE struct k_count k_route_count(const struct k_route *a)
-{
-	return k_count_values(a->n, a->n_experts, 4, 20);
-}
-
-K_INLINE struct k_acts k_route_result(const struct k_route *a)
-{
-	return k_floats(a->weights, a->k);
-}
-
-K_INLINE int64_t k_route_units(const struct k_route *a)
-{
-	return a->n;
-}
+K_COUNT(route, a->n, a->n_experts, 4, 20)
+K_RESULT(route, k_floats(a->weights, a->k))
+K_UNITS(route, a->n)
 
 /* What the threads of a row share. x, y: logits and what becomes of them, by turns; then those of
  * the chosen. */

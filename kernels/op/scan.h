@@ -23,21 +23,9 @@ struct k_scan {
 	size_t at; /* offset in floats of this layer's [dim, n_states] in a page */
 };
 #define K_SCAN_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
-
-K_INLINE struct k_count k_scan_count(const struct k_scan *a)
-{
-	return k_count_values(a->n, a->out.dim, 16, 20 * (uint64_t)a->n_states + 40);
-}
-
-K_INLINE struct k_acts k_scan_result(const struct k_scan *a)
-{
-	return a->out;
-}
-
-K_INLINE int64_t k_scan_units(const struct k_scan *a)
-{
-	return a->out.dim / 32;
-}
+K_COUNT(scan, a->n, a->out.dim, 16, 20 * (uint64_t)a->n_states + 40)
+K_RESULT(scan, a->out)
+K_UNITS(scan, a->out.dim / 32)
 
 /* A complex state, as it turns and fades in a step. */
 K_INLINE void k_scan_turn(const float a[2], float x, float s[2])

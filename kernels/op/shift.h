@@ -16,21 +16,9 @@ struct k_shift {
 	size_t at; /* offset in floats of this layer's [dim] in a page */
 };
 #define K_SHIFT_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
-
-K_INLINE struct k_count k_shift_count(const struct k_shift *a)
-{
-	return k_count_values(a->n, a->out.dim, 4 + 4 * (uint64_t)a->ways, 1 + 2 * (uint64_t)a->ways);
-}
-
-K_INLINE struct k_acts k_shift_result(const struct k_shift *a)
-{
-	return a->out;
-}
-
-K_INLINE int64_t k_shift_units(const struct k_shift *a)
-{
-	return (a->out.dim + 31) / 32;
-}
+K_COUNT(shift, a->n, a->out.dim, 4 + 4 * (uint64_t)a->ways, 1 + 2 * (uint64_t)a->ways)
+K_RESULT(shift, a->out)
+K_UNITS(shift, (a->out.dim + 31) / 32)
 
 /* Where the row before r is, from channel `first` on; NULL: r is a sequence's first one. */
 K_INLINE const float *k_shift_before(const struct k_shift *a, int32_t r, int32_t first)

@@ -15,21 +15,9 @@ struct k_slice {
 	int32_t heads, n;
 };
 #define K_SLICE_INPUTS(PLAIN, a)
-
-K_INLINE struct k_count k_slice_count(const struct k_slice *a)
-{
-	return k_count_values(a->n * a->heads, a->width, 8, 0);
-}
-
-K_INLINE struct k_acts k_slice_result(const struct k_slice *a)
-{
-	return a->out;
-}
-
-K_INLINE int64_t k_slice_units(const struct k_slice *a)
-{
-	return (int64_t)a->n * a->heads * ((a->width + 31) / 32);
-}
+K_COUNT(slice, a->n * a->heads, a->width, 8, 0)
+K_RESULT(slice, a->out)
+K_UNITS(slice, (int64_t)a->n * a->heads * ((a->width + 31) / 32))
 
 K_UNIT_FN void k_slice_unit(const struct k_slice *a, int64_t unit)
 {

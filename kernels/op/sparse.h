@@ -21,21 +21,9 @@ struct k_sparse {
 	int32_t n, layers, n_observed; /* of one layer, n_observed is not needed */
 };
 #define K_SPARSE_INPUTS(PLAIN, a) PLAIN(a->rows, a->n)
-
-K_INLINE struct k_count k_sparse_count(const struct k_sparse *a)
-{
-	return k_count_values(a->n * a->layers, a->a.dim, 8, 4);
-}
-
-K_INLINE struct k_acts k_sparse_result(const struct k_sparse *a)
-{
-	return a->a;
-}
-
-K_INLINE int64_t k_sparse_units(const struct k_sparse *a)
-{
-	return (int64_t)a->n * a->layers;
-}
+K_COUNT(sparse, a->n * a->layers, a->a.dim, 8, 4)
+K_RESULT(sparse, a->a)
+K_UNITS(sparse, (int64_t)a->n * a->layers)
 
 /* What a layer has of it. */
 K_INLINE struct k_sparse k_sparse_layer(const struct k_sparse *a, int32_t layer)

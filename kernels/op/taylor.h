@@ -22,20 +22,9 @@ K_INLINE int32_t k_taylor_features(int32_t dim)
 	return 1 + dim + dim * (dim + 1) / 2;
 }
 
-K_INLINE struct k_count k_taylor_count(const struct k_taylor *a)
-{
-	return k_count_values(a->n, a->heads * k_taylor_features(a->dim), 4, 2);
-}
-
-K_INLINE struct k_acts k_taylor_result(const struct k_taylor *a)
-{
-	return k_floats(a->out, a->heads * k_taylor_features(a->dim));
-}
-
-K_INLINE int64_t k_taylor_units(const struct k_taylor *a)
-{
-	return (int64_t)a->n * a->heads;
-}
+K_COUNT(taylor, a->n, a->heads *k_taylor_features(a->dim), 4, 2)
+K_RESULT(taylor, k_floats(a->out, a->heads *k_taylor_features(a->dim)))
+K_UNITS(taylor, (int64_t)a->n * a->heads)
 
 K_UNIT_FN void k_taylor_unit(const struct k_taylor *a, int64_t unit)
 {

@@ -17,17 +17,8 @@ struct k_wkv {
 	size_t at; /* offset in floats of this layer's [heads, size, size] in a page */
 };
 #define K_WKV_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
-
-K_INLINE struct k_count k_wkv_count(const struct k_wkv *a)
-{
-	return k_count_values(
-		a->n, a->heads * a->size, 8 * (uint64_t)a->size + 28, 9 * (uint64_t)a->size);
-}
-
-K_INLINE struct k_acts k_wkv_result(const struct k_wkv *a)
-{
-	return k_floats(a->out, a->heads * a->size);
-}
+K_COUNT(wkv, a->n, a->heads * a->size, 8 * (uint64_t)a->size + 28, 9 * (uint64_t)a->size)
+K_RESULT(wkv, k_floats(a->out, a->heads * a->size))
 
 /* Its shape as linear.h has it. */
 K_INLINE struct k_linear k_wkv_shape(const struct k_wkv *a)

@@ -39,23 +39,16 @@ const struct step_hooks *const step_hooks_table[] = { &observe_hooks, &shadow_ho
 	&widest_hooks, NULL };
 
 /* Llama, or with feed-forwards of the example's kind. */
-extern const struct arch arch_llama;
 static bool self_gated;
 
-static void llama_read(struct arch_file *f, struct model *m)
+static void llama_layer(struct arch_file *f, struct model *m, int32_t i)
 {
-	arch_llama.read(f, m);
-	for (int32_t i = 0; i < m->config.n_layers && self_gated && !f->e->code; i++) {
-		struct block *b = &m->layer[i].ffn;
-		struct self_gated *w;
-
-		w = arch_add_block(f, b, &layer_self_gated);
-		if (w)
-			w->width = m->config.ffn;
-	}
+	if (self_gated)
+		((struct self_gated *)arch_add_block(f, &m->layer[i].ffn, &layer_self_gated))->width =
+			m->config.ffn;
 }
 
-static const struct arch arch_llama_or = { .name = "llama", .read = llama_read };
+static const struct arch arch_llama_or = { .name = "llama", .layer = llama_layer };
 const struct arch *const arch_table[] = { &arch_llama_or, NULL };
 
 const struct visible_policy *const visible_policies[] = { &visible_full, &visible_chunk, NULL };
