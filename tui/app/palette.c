@@ -3,7 +3,6 @@
 
 #include "base/array.h"
 #include "base/near.h"
-#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 
 enum { CTRL_N = 14, CTRL_P = 16, CTRL_U = 21, CTRL_W = 23, ESC = 27, BACKSPACE = 127, CTRL_H = 8 };
