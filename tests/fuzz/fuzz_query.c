@@ -42,12 +42,15 @@ static void read_at_once(struct serve *s, const char *path, const char *body, si
 	char allow[ROUTE_ALLOW];
 	const struct route *r = route_find("POST", path, allow, &rest);
 	struct job j = { .s = s, .route = r, .body = (char *)body, .n_body = size };
-	struct err e = { 0 };
-	size_t n = 0;
-	char *text = r->answer(&j, &n, &e);
-	cJSON *o = text ? cJSON_ParseWithLength(text, n) : NULL;
+	struct json out = { 0 };
+	char *text;
+	cJSON *o;
+	size_t n;
 
-	FUZZ_CHECK(text ? o && !e.code : e.code == ERR_USAGE && *e.text);
+	r->at_once(&j, &out);
+	text = json_take(&out, &n);
+	o = text ? cJSON_ParseWithLength(text, n) : NULL;
+	FUZZ_CHECK(text ? o && !j.error.code : j.error.code == ERR_USAGE && *j.error.text);
 	cJSON_Delete(o);
 	free(text);
 }
