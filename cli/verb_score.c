@@ -24,8 +24,9 @@ static const struct setting score_own[] = {
 };
 
 struct score {
-	double *logp;         /* [n - 1], of the token at position i + 1 */
+	double *logp;         /* [n - 1], of the token at position i + 1; from `first` on */
 	int32_t n;            /* tokens of the text */
+	int32_t first;        /* of them, those that an encoder reads */
 	int32_t n_seen;       /* score events */
 	struct prices prices; /* with a twin */
 	struct apart apart;   /* with --apart */
@@ -61,6 +62,8 @@ static int score_text(
 		return err_set(e, ERR_MEMORY, "out of memory for %d tokens", s->n);
 	if (engine_submit(engine, &q, e) < 0)
 		return -1;
+	while (engine_info(engine)->start >= 0 && ids[s->first] != engine_info(engine)->start)
+		s->first++;
 	while (!s->finished && more > 0)
 		more = engine_step(engine, e);
 	if (more < 0)
@@ -68,18 +71,18 @@ static int score_text(
 	if (s->reason == EV_FINISH_refused || s->reason == EV_FINISH_context)
 		return err_set(e, ERR_USAGE, "the text has %d tokens, the context %d; %s", s->n,
 			engine_info(engine)->ctx, *s->why ? s->why : "see --ctx");
-	if (s->reason == EV_FINISH_failed || s->n_seen != s->n - 1)
+	if (s->reason == EV_FINISH_failed || s->n_seen != s->n - 1 - s->first)
 		return err_set(e, ERR_INPUT, "the text could not be scored (%d of %d tokens): %s",
-			s->n_seen, s->n - 1, *s->why ? s->why : "the arithmetic gave a NaN");
+			s->n_seen, s->n - 1 - s->first, *s->why ? s->why : "the arithmetic gave a NaN");
 	return 0;
 }
 
 static double perplexity(const struct score *s)
 {
 	double sum = 0;
-	for (int32_t i = 0; i < s->n - 1; i++)
+	for (int32_t i = s->first; i < s->n - 1; i++)
 		sum += s->logp[i];
-	return exp(-sum / (s->n - 1));
+	return exp(-sum / (s->n - 1 - s->first));
 }
 
 static void json_prices(struct json *j, const struct prices *p)
@@ -98,7 +101,7 @@ static int print_json(const struct score *s, const int32_t *ids, const char *mod
 	json_text(&j, "model", model);
 	json_ids(&j, "ids", ids, (size_t)s->n);
 	json_array(&j, "logp");
-	for (int32_t i = 0; i < s->n - 1; i++)
+	for (int32_t i = s->first; i < s->n - 1; i++)
 		json_real(&j, NULL, s->logp[i], 7);
 	json_end(&j);
 	json_real(&j, "perplexity", perplexity(s), 9);
@@ -110,7 +113,7 @@ static void print_table(const struct score *s, const int32_t *ids, const struct 
 {
 	const struct tokenizer *t = engine_tokenizer(engine);
 
-	for (int32_t i = 1; i < s->n; i++) {
+	for (int32_t i = s->first + 1; i < s->n; i++) {
 		struct gguf_text bytes = tokenizer_bytes(t, ids[i]);
 		printf("%6d %7d %10.4f  ", i, ids[i], s->logp[i - 1]);
 		for (size_t k = 0; k < bytes.size; k++) {
@@ -119,7 +122,8 @@ static void print_table(const struct score *s, const int32_t *ids, const struct 
 		}
 		putchar('\n');
 	}
-	printf("\n%d tokens, perplexity %.4f by %s\n", s->n, perplexity(s), engine_info(engine)->name);
+	printf("\n%d tokens, perplexity %.4f by %s\n", s->n - s->first, perplexity(s),
+		engine_info(engine)->name);
 	if (s->prices.n)
 		printf(
 			"exact: perplexity %.4f; KL %.6f nats a token; most probable token equal in %d of %d\n",
@@ -215,7 +219,9 @@ const struct verb verb_score = {
 	VERB(score, "FILE", "log-probability of each token of a text, perplexity"),
 	.doc =
 		"Log-probability (natural) of each token of FILE after the first, given those before it, "
-		"and the perplexity of the whole. The text must fit the context. With --twin on, what "
+		"and the perplexity of the whole. The text must fit the context; of an encoder-decoder "
+		"model it is an input, the token that begins an answer, and the answer, whose tokens alone "
+		"are scored. With --twin on, what "
 		"lossy settings (--visible, --cache-format) change in it: both perplexities, and the "
 		"Kullback-Leibler divergence a token. With --apart, what each of several lossy settings "
 		"costs, alone and all but each.",
