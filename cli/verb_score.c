@@ -22,8 +22,9 @@ static const struct setting score_own[] = {
 };
 
 struct score {
-	double *logp;         /* [n - 1], of the token at position i + 1 */
+	double *logp;         /* [n - 1], of the token at position i + 1; from `first` on */
 	int32_t n;            /* tokens of the text */
+	int32_t first;        /* of them, those that an encoder reads */
 	int32_t n_seen;       /* score events */
 	struct prices prices; /* with a twin */
 	struct apart apart;   /* with --apart */
@@ -59,6 +60,8 @@ static int score_text(
 		return err_set(e, ERR_MEMORY, "out of memory for %d tokens", s->n);
 	if (engine_submit(engine, &q, e) < 0)
 		return -1;
+	while (engine_info(engine)->start >= 0 && ids[s->first] != engine_info(engine)->start)
+		s->first++;
 	while (!s->finished && more > 0)
 		more = engine_step(engine, e);
 	if (more < 0)
@@ -66,18 +69,18 @@ static int score_text(
 	if (s->reason == EV_FINISH_refused || s->reason == EV_FINISH_context)
 		return err_set(e, ERR_USAGE, "the text has %d tokens, the context %d; %s", s->n,
 			engine_info(engine)->ctx, *s->why ? s->why : "see --ctx");
-	if (s->reason == EV_FINISH_failed || s->n_seen != s->n - 1)
+	if (s->reason == EV_FINISH_failed || s->n_seen != s->n - 1 - s->first)
 		return err_set(e, ERR_INPUT, "the text could not be scored (%d of %d tokens): %s",
-			s->n_seen, s->n - 1, *s->why ? s->why : "the arithmetic gave a NaN");
+			s->n_seen, s->n - 1 - s->first, *s->why ? s->why : "the arithmetic gave a NaN");
 	return 0;
 }
 
 static double perplexity(const struct score *s)
 {
 	double sum = 0;
-	for (int32_t i = 0; i < s->n - 1; i++)
+	for (int32_t i = s->first; i < s->n - 1; i++)
 		sum += s->logp[i];
-	return exp(-sum / (s->n - 1));
+	return exp(-sum / (s->n - 1 - s->first));
 }
 
 static void json_prices(struct json *j, const struct prices *p)
@@ -96,7 +99,7 @@ static int print_json(const struct score *s, const int32_t *ids, const char *mod
 	json_text(&j, "model", model);
 	json_ids(&j, "ids", ids, (size_t)s->n);
 	json_array(&j, "logp");
-	for (int32_t i = 0; i < s->n - 1; i++)
+	for (int32_t i = s->first; i < s->n - 1; i++)
 		json_real(&j, NULL, s->logp[i], 7);
 	json_end(&j);
 	json_real(&j, "perplexity", perplexity(s), 9);
@@ -108,7 +111,7 @@ static void print_table(const struct score *s, const int32_t *ids, const struct 
 {
 	const struct tokenizer *t = engine_tokenizer(engine);
 
-	for (int32_t i = 1; i < s->n; i++) {
+	for (int32_t i = s->first + 1; i < s->n; i++) {
 		struct gguf_text bytes = tokenizer_bytes(t, ids[i]);
 		printf("%6d %7d %10.4f  ", i, ids[i], s->logp[i - 1]);
 		for (size_t k = 0; k < bytes.size; k++) {
@@ -117,7 +120,8 @@ static void print_table(const struct score *s, const int32_t *ids, const struct 
 		}
 		putchar('\n');
 	}
-	printf("\n%d tokens, perplexity %.4f by %s\n", s->n, perplexity(s), engine_info(engine)->name);
+	printf("\n%d tokens, perplexity %.4f by %s\n", s->n - s->first, perplexity(s),
+		engine_info(engine)->name);
 	if (s->prices.n)
 		printf(
 			"exact: perplexity %.4f; KL %.6f nats a token; most probable token equal in %d of %d\n",

@@ -173,16 +173,6 @@ K_INLINE float k_score_q8(const struct k_view *v, const float *q, int32_t t)
 	return s;
 }
 
-/* Of a distance (rule 23). */
-K_INLINE float k_view_bias(const struct k_view *v, int32_t pos)
-{
-	const struct k_attention *a = v->a;
-	int32_t d = pos - v->pos;
-
-	d = d < -K_DISTANCE ? -K_DISTANCE : d > K_DISTANCE ? K_DISTANCE : d;
-	return a->bias[a->bucket[d + K_DISTANCE] * a->n_heads + v->head];
-}
-
 /* Of token t of the span. */
 K_INLINE float k_score(const struct k_view *v, int32_t t)
 {
@@ -199,7 +189,7 @@ K_INLINE float k_score(const struct k_view *v, int32_t t)
 		for (int32_t i = 0; i < dim; i++)
 			s = k_fma(q[i], k_cache_get(format, group, (size_t)(i * K_GROUP + t % K_GROUP)), s);
 	if (v->a->bias)
-		s += k_view_bias(v, v->first + t);
+		s += k_distance_bias(v->a, v->head, v->first + t - v->pos);
 	return v->a->softcap > 0 ? k_softcap(s, v->a->softcap) : s;
 }
 

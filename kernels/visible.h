@@ -200,6 +200,13 @@ K_INLINE struct k_bits k_row_bits(
 	return b;
 }
 
+/* Of a key so many positions after its row (rule 23). */
+K_INLINE float k_distance_bias(const struct k_attention *a, int32_t head, int32_t d)
+{
+	d = d < -K_DISTANCE ? -K_DISTANCE : d > K_DISTANCE ? K_DISTANCE : d;
+	return a->bias[a->bucket[d + K_DISTANCE] * a->n_heads + head];
+}
+
 /* Adds what row r sees. */
 K_INLINE void k_hull_row(struct k_hull *h, const struct k_attention *a, int32_t r)
 {

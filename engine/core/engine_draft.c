@@ -30,6 +30,7 @@ static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct 
 		.ids = r->ids,
 		.n = r->n_ids,
 		.n_prompt = r->n_prompt,
+		.n_input = r->n_input,
 		.nodes = nodes,
 		.depth = depth < DRAFT_MAX ? depth : DRAFT_MAX,
 		.table = &r->table,

@@ -69,6 +69,7 @@ struct draft_job {
 	int64_t request;
 	const int32_t *ids; /* prompt and text so far; the guess follows ids[n - 1] */
 	int32_t n, n_prompt;
+	int32_t n_input; /* the first of them, which an encoder reads; 0: there is none */
 	/* at most so many nodes, at most so many tokens ahead; both at least 1 */
 	int32_t nodes, depth;
 	const struct memory_table *table; /* its block tables … */

@@ -100,9 +100,9 @@ static int open_whole(
 	own.ctx = own.ctx < env->ctx ? own.ctx : env->ctx;
 	if (model_open(&d->whole, g, env->kernels, &o, &own.ctx, e))
 		return -1;
-	if (d->whole->n_encoder)
+	if (d->whole->n_encoder && !env->model->n_encoder)
 		return err_set(e, ERR_USAGE,
-			"%s: a drafter computes row by row, and this model's encoder its input as a whole",
+			"%s: this model's encoder reads an input, and what the model is asked has none",
 			gguf_path(g));
 	own.model = d->whole;
 	return net_open(&d->net, &own, NULL, own.vocab, e);
@@ -170,6 +170,14 @@ static int model_drafter_open(
 
 /* ---- guessing ---- */
 
+static void add_row(
+	struct drafter *d, const struct draft_job *job, int32_t id, int32_t pos, int32_t seq, bool out)
+{
+	const int32_t row = net_row(&d->net, id, pos, seq, out);
+
+	d->net.forward.rows[row].input = d->net.model.n_encoder ? job->n_input : 0;
+}
+
 static int draft_model_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
 	struct grow_pass *out, struct err *e)
 {
@@ -182,7 +190,7 @@ static int draft_model_pass(void *arg, struct grow *g, const struct grow_row *ro
 		const int32_t *table = slots_table(&d->slots, slot, t, row[i].node);
 		const struct grow_node *node = &t->node[row[i].node];
 
-		net_row(&d->net, node->id, slot->n + node->depth - 1, net_seq(&d->net, table), true);
+		add_row(d, t->job, node->id, slot->n + node->depth - 1, net_seq(&d->net, table), true);
 	}
 	*out = (struct grow_pass){ d->net.forward.logits, d->net.forward.stats };
 	return net_run(&d->net, e);
@@ -201,6 +209,25 @@ static int run_known(struct drafter *d, struct err *e)
 	return 0;
 }
 
+/* The input of an encoder, which is a pass of its own, if it is another than the slot's. Beyond it
+ * stands the token that ends it, so what is known beyond it is of the same input. */
+static int compute_input(
+	struct drafter *d, const struct draft_job *job, struct slot *slot, struct err *e)
+{
+	int32_t seq;
+
+	if (!d->net.model.n_encoder || slot->n > job->n_input)
+		return 0;
+	if (run_known(d, e))
+		return -1;
+	seq = net_seq(&d->net, slot->table);
+	for (slot->n = 0; slot->n < job->n_input; slot->n++) {
+		add_row(d, job, job->ids[slot->n], slot->n, seq, false);
+		slot->at[slot->n] = slot->n;
+	}
+	return run_known(d, e);
+}
+
 /* Computes all tokens of the text that it has not computed; the newest one always, for its
  * logits. */
 static int compute_known(
@@ -210,6 +237,8 @@ static int compute_known(
 	int32_t seq = -1;
 
 	d->of[index] = slot;
+	if (compute_input(d, job, slot, e))
+		return -1;
 	slot_cut(slot, job->n - 1);
 	while (slot->n < job->n) {
 		int32_t at = slot->n;
@@ -223,7 +252,7 @@ static int compute_known(
 			seq = net_seq(&d->net, slot->table);
 		if (at == job->n - 1)
 			d->out_job[d->net.forward.n_out] = index;
-		net_row(&d->net, job->ids[at], at, seq, at == job->n - 1);
+		add_row(d, job, job->ids[at], at, seq, at == job->n - 1);
 		slot->at[slot->n++] = at;
 	}
 	return 0;

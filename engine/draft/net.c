@@ -89,8 +89,10 @@ int net_open_pass(struct net *net, const struct memory_store *store, struct net_
 	grow_pass_fn *pass, void *arg, struct err *e)
 {
 	int32_t out = net->env.slots * GROW_WIDTH;
+	/* an encoder reads its input in one pass */
+	const int32_t least = net->model.n_encoder && net->env.ctx > NET_ROWS ? net->env.ctx : NET_ROWS;
 	struct forward_sizes most = {
-		.rows = out > NET_ROWS ? out : NET_ROWS, .out = out, .ctx = net->env.ctx
+		.rows = out > least ? out : least, .out = out, .ctx = net->env.ctx
 	};
 
 	return net_open_trees(net, a, pass, arg, e) ||

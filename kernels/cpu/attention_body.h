@@ -306,6 +306,7 @@ static void do_span(const struct work *w, int32_t span, int32_t at, int32_t at_p
 		if (w->phase == PHASE_ALL || w->phase == PHASE_SCORES) {
 			any_scores(w, q, nq, s + q * K_SPAN);
 			sink_scores(w, span, q, nq, s + q * K_SPAN);
+			bias_scores(w, span, q, nq, s + q * K_SPAN);
 		} else {
 			matrix_move(w, span, q, nq, at, at_part, true);
 		}
@@ -476,7 +477,8 @@ void ATTENTION(struct k_op *op, int tid, int n_threads, void *scratch)
 	struct attend_item item;
 	struct work w;
 
-	if (a->relative || k_value_dim(a->kv) % 16 || !attend_plan(&p, a, n_threads)) {
+	if (k_value_dim(a->kv) % 16 || !attend_plan(&p, a, n_threads) ||
+		(a->relative && (a->matrix || p.observed))) {
 		k_ref_attention(op, tid, n_threads, scratch);
 		return;
 	}

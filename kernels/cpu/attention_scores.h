@@ -59,6 +59,21 @@ static void span_scores(
 	}
 }
 
+static void bias_scores(const struct work *w, int32_t span, int32_t query, int32_t nq, float *s)
+{
+	const struct k_attention *a = w->plan->a;
+
+	for (int32_t q = query; a->bias && q < query + nq; q++, s += K_SPAN) {
+		const int32_t row = attend_row_of(w->plan, w->item, q);
+		const int32_t head = attend_head_of(w->plan, w->item, q);
+		const int32_t d = span * K_SPAN - a->rows[row].pos;
+
+		for (int32_t t = 0; t < K_SPAN; t++)
+			if (k_bits_group(&w->seen.any, t / K_GROUP))
+				s[t] += k_distance_bias(a, head, d + t);
+	}
+}
+
 /* The first positions' scores again, with the query that is for them. */
 static void sink_scores(const struct work *w, int32_t span, int32_t query, int32_t nq, float *s)
 {

@@ -79,6 +79,10 @@ def test_rules():
           verdict("1.23b", cheaper=2.0, **paid) == "holds" and "1.20 times cheaper" in verdict("1.23b", cheaper=1.2, **paid)
           and verdict("1.23b", cheaper=2.0, equal=15, answers=16) != "holds")
     check("sinks that help", verdict("3.20", lost=0.1) == "holds" and "90%" in verdict("3.20", lost=0.9))
+    quick, slow = (Numbers(name="x", speed=span(x - 0.1, x, x + 0.1), passes=3.0) for x in (2.2, 1.4))
+    check("a T5 that is drafted for: fast, slow, and with other answers", verdict("3.22", best=quick, fewest=quick, equal=9, n=9) == "holds" and
+          "is the fastest, 1.40" in verdict("3.22", best=slow, fewest=quick, equal=9, n=9) and
+          verdict("3.22", best=quick, fewest=quick, equal=8, n=9).startswith("does not hold here, because 8 of 9"))
     law = dict(free=89, limit=130.0, least=1)
     check("a distribution that is kept, and one that is not",
           verdict("4.37", chi=80.0, **law) == "holds" and verdict("4.37", chi=200.0, **law) != "holds")

@@ -350,6 +350,13 @@ def test_score():
     check("a twin that is not there: exit 4", status == 4 and "none.gguf" in err, f"{status} {err}")
     check("the table", tiny("score", path)[1].decode().count("\n") == len(score["ids"]) + 1)
     with open(path, "w") as f:
+        f.write("the thing<|pad|>an in")
+    status, out, err = cutaway("score", "--json", "--model", os.path.join(ROOT, "tests/data/zoo/t5.gguf"), path)
+    score = json.loads(out)
+    answer = len(score["ids"]) - 1 - score["ids"].index(268)
+    check("of an encoder's input nothing is scored", status == 0 and len(score["logp"]) == answer > 1 and
+          abs(2.718281828459045 ** (-sum(score["logp"]) / answer) / score["perplexity"] - 1) < 1e-4, err)
+    with open(path, "w") as f:
         f.write("word " * 3000)
     status, _, err = tiny("score", path)
     check("a text longer than the context: exit 2, with the numbers", status == 2 and "512" in err, f"{status} {err}")

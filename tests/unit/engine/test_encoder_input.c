@@ -1,4 +1,5 @@
-/* How the input of an encoder-decoder model ends: T5 of the zoo, with add_eos_token and without. */
+/* How the input of an encoder-decoder model ends: T5 of the zoo, with add_eos_token and without;
+ * and such a model as a drafter, which reads the input too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -114,6 +115,94 @@ static void test_as_it_is(void **state)
 	check(false);
 }
 
+/* ---- it drafts for itself ---- */
+
+enum { ANSWER = 12, ASKED = 5, MOST = 512 };
+
+struct answers {
+	int64_t hash[ASKED][ANSWER];
+	int32_t n[ASKED], kept, lost;
+};
+
+static void on_draft(void *arg, const struct event *ev)
+{
+	struct answers *a = arg;
+
+	if (ev->kind == EV_token) {
+		const int64_t r = ev->u.token.request - 1;
+
+		a->hash[r][a->n[r]++] = ev->u.token.hash;
+	} else if (ev->kind == EV_draft) {
+		a->kept += ev->u.draft.verdict == EV_VERDICT_accepted;
+		a->lost += ev->u.draft.verdict == EV_VERDICT_rejected;
+	}
+}
+
+/* Inputs of which one begins another, and one of more rows than a drafter's pass has by default. */
+static void submit_inputs(struct engine *e)
+{
+	static const int32_t length[ASKED] = { 7, 5, 7, 300, 9 };
+	int32_t ids[MOST];
+	struct engine_request q = {
+		.kind = EV_REQUEST_KIND_run, .ids = ids, .max_tokens = ANSWER, .params = SAMPLE_DEFAULTS
+	};
+	struct err err = { 0 };
+
+	for (int32_t i = 0; i < MOST; i++)
+		ids[i] = i * 37 % 256;
+	for (int i = 0; i < ASKED; i++) {
+		q.n_ids = length[i];
+		if (engine_submit(e, &q, &err) < 1)
+			fail_msg("%s", err.text);
+	}
+}
+
+static void answer_all(struct answers *a, const char *spec, int32_t slots)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct engine *e;
+	struct err err = { 0 };
+	int status;
+
+	o.backend = "cpu";
+	o.threads = 2;
+	o.packed_cache = "off";
+	o.model = "tests/data/zoo/t5.gguf";
+	o.slots = slots;
+	o.spec = spec;
+	if (engine_open(&e, &o, &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(engine_add_sink(e, on_draft, a), 0);
+	engine_begin(e, NULL);
+	submit_inputs(e);
+	while ((status = engine_step(e, &err)) > 0)
+		;
+	if (status)
+		fail_msg("%s", err.text);
+	engine_close(e);
+}
+
+/* All guesses come true, as they do only if the drafter has read the same input. */
+static void test_drafts(void **state)
+{
+	static const char *const specs[] = { "draft:tests/data/zoo/t5.gguf,3,3,0",
+		"beside:tests/data/zoo/t5.gguf,3,3,0", "draft:tests/data/zoo/t5.gguf,3,9,0" };
+	struct answers plain = { 0 };
+
+	(void)state;
+	answer_all(&plain, "off", 2);
+	for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+		for (int32_t slots = 1; slots <= 2; slots++) {
+			struct answers a = { 0 };
+
+			answer_all(&a, specs[i], slots);
+			assert_memory_equal(a.hash, plain.hash, sizeof a.hash);
+			assert_memory_equal(a.n, plain.n, sizeof a.n);
+			assert_true(a.kept > ASKED * ANSWER / 2);
+			assert_true(i == 2 || !a.lost);
+		}
+}
+
 static int make_file(void **state)
 {
 	int fd = mkstemp(path);
@@ -131,7 +220,7 @@ static int drop_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_ends),
-		cmocka_unit_test(test_as_it_is) };
+		cmocka_unit_test(test_as_it_is), cmocka_unit_test(test_drafts) };
 
 	return cmocka_run_group_tests(tests, make_file, drop_file);
 }

@@ -20,11 +20,13 @@ recalling="multi-head single latent shared window one-global mamba2 based jamba 
 	echo "member.py diffusion $DATA --size 2M --steps 3000"
 	for name in $recalling; do echo "recall.py $name $DATA"; done
 	echo "recall.py s4d $DATA --task delay"
+	echo "mend.py mend-small $DATA --steps 2000"
 	# what is close, and what is compared with it, is trained three times
 	for seed in 2 3; do
 		for name in multi-head grouped single window one-global mamba2 based jamba; do echo "member.py $name $DATA --seed $seed"; done
 	done
 } | OMP_NUM_THREADS=1 xargs -P "$JOBS" -L 1 sh -c 'python=$0 folder=$1 tool=$2; shift 2; "$python" "$folder/$tool" "$@"' "$VENV/bin/python" $HERE
 
+"$VENV/bin/python" $HERE/mend.py mend "$DATA" --begin mend-small --steps 900 --tokens 1024 --lr 2e-3
 "$VENV/bin/python" $HERE/export.py "$DATA" "$FOLDER"
 "$VENV/bin/python" $HERE/table.py "$DATA" "$FOLDER" docs/family.md

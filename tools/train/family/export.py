@@ -3,6 +3,7 @@
 
 They are plain Llamas, DeepSeek's form for latent attention, LLaDA's for diffusion, and `cutaway-mixed`,
 whose file says of each layer what mixes its positions (engine/arch/mixed.c). DATA is where text.py, member.py and recall.py wrote.
+mend and mend-small are T5s.
 Into FOLDER: NAME.gguf, recall-NAME.gguf, delay-NAME.gguf, held_out/NNN.txt."""
 import copy
 import os
@@ -13,6 +14,7 @@ import gguf
 import numpy as np
 import torch
 
+import t5
 from model import EPS, EXPERTS, FEW, FILLS, Family, HEAD, LADDER, MEMBERS, RANK, RECALL, S4D, TAPS, TEXT, THETA, USED
 from text import MASK
 from model_file import PLAIN_TEXT  # text.py has put its folder into the path
@@ -21,6 +23,7 @@ CONTEXT, HELD_OUT = 16384, 32
 ARCH = {"latent": "deepseek2", "diffusion": "llada"}
 PLAIN = ("multi-head", "grouped", "single", "experts")
 CHANNELS = "pole", "read"  # of S4D: a row is a channel's own
+NEWEST = "{{ messages[-1]['content'] }}"  # an encoder reads the newest turn alone
 
 
 def copied_tokenizer(out, source):
@@ -145,8 +148,35 @@ def write(path, name, m, source=None, kind=gguf.GGMLQuantizationType.Q8_0):
     numbers(out, name, m)
     copied_tokenizer(out, source) if source else byte_tokenizer(out)
     out.add_chat_template(PLAIN_TEXT)
-    for key, p in parameters(m).items():
-        tensor, values = named(key, p.detach().float())
+    save(out, path, (named(key, p.detach().float()) for key, p in parameters(m).items()), kind)
+
+
+def write_t5(path, name, m, source, kind=gguf.GGMLQuantizationType.Q8_0):
+    """m: a T5 of t5.py."""
+    out, s = gguf.GGUFWriter(path + ".part", "t5"), m.s
+    out.add_name(f"family {name}")
+    out.add_block_count(s.encoder)
+    out.add_decoder_block_count(s.decoder)
+    out.add_context_length(t5.CONTEXT)
+    out.add_embedding_length(s.dim)
+    out.add_feed_forward_length(s.ffn)
+    out.add_head_count(s.heads)
+    out.add_key_length(HEAD)
+    out.add_value_length(HEAD)
+    out.add_vocab_size(s.vocab)
+    out.add_layer_norm_rms_eps(EPS)
+    out.add_relative_attn_buckets_count(t5.BUCKETS)
+    out.add_decoder_start_token_id(t5.START)
+    copied_tokenizer(out, source) if source else byte_tokenizer(out)
+    out.add_add_eos_token(True)
+    out.add_chat_template(NEWEST)
+    divided = lambda key, p: p * HEAD ** -0.5 if key.endswith("attn_q") else p
+    save(out, path, ((key + ".weight", divided(key, p.detach().float())) for key, p in m.state_dict().items()), kind)
+
+
+def save(out, path, tensors, kind):
+    """Those of (name, numbers), and the file."""
+    for tensor, values in tensors:
         values = np.ascontiguousarray(values.numpy())
         wide = values.ndim > 1 and values.shape[-1] % 32 == 0 and tensor.split("ssm_")[-1] not in ("norm.weight", *CHANNELS)
         if wide:
@@ -171,6 +201,12 @@ def main():
                 model = Family(shape, name, 1)
                 model.load_state_dict(torch.load(path))
                 write(os.path.join(folder, file.removesuffix("-1").removesuffix("-" + FILLS).format(name) + ".gguf"), name, model, source)
+    for name, shape in t5.SIZES.items():
+        path = os.path.join(data, f"{name}-1.pt")
+        if os.path.exists(path):
+            model = t5.T5(shape, 1)
+            model.load_state_dict(torch.load(path))
+            write_t5(os.path.join(folder, name + ".gguf"), name, model, begin)
     for text in sorted(os.listdir(os.path.join(data, "held_out")))[:HELD_OUT]:
         shutil.copy(os.path.join(data, "held_out", text), os.path.join(folder, "held_out", text))
 

@@ -50,11 +50,11 @@ def orthogonal(grad, coefficients, steps, eps):
     return x
 
 
-def optimizers(model, lr):
-    """Matrices of layers learn by Muon, all else by AdamW, as in ../train.py."""
-    alone = "conv", "log_a"  # a row is a channel's own
+def optimizers(model, lr, layers="layers."):
+    """Matrices of layers learn by Muon, all else by AdamW, as in ../train.py. layers: what their names have."""
+    alone = "conv", "log_a", "rel_b"  # a row is a channel's own, or a distance's
     wide = [p for name, p in model.named_parameters()
-            if p.dim() == 2 and name.startswith("layers") and not any(word in name for word in alone)]
+            if p.dim() == 2 and layers in name and not any(word in name for word in alone)]
     mine = {id(p) for p in wide}
     rest = [p for p in model.parameters() if id(p) not in mine]
     return [torch.optim.Muon(wide, lr=lr, weight_decay=0, adjust_lr_fn="match_rms_adamw", ns_steps=4),
