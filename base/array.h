@@ -1,6 +1,5 @@
 /* Growing arrays: all of them grow through this macro. Thread: any. */
-#ifndef CUTAWAY_BASE_ARRAY_H
-#define CUTAWAY_BASE_ARRAY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ bool array_grow(void *items, size_t each, void *cap, size_t cap_bytes, size_t ne
 
 /* Bytes at the end of a growing text of *n bytes, which a zero byte follows. False: likewise. */
 bool array_text(char **text, size_t *n, size_t *cap, const char *bytes, size_t size);
-
-#endif

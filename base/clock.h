@@ -1,6 +1,5 @@
 /* The clock that all durations are measured with. Thread: any. */
-#ifndef CUTAWAY_BASE_CLOCK_H
-#define CUTAWAY_BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -35,5 +34,3 @@ static inline uint64_t now_ticks(void)
 	return (uint64_t)now_ns();
 #endif
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Detects that a text has begun to repeat itself: its last tokens are the same `period` tokens
  * again and again. Thread: any; no state but the struct, which starts as zeros. */
-#ifndef CUTAWAY_BASE_CYCLE_H
-#define CUTAWAY_BASE_CYCLE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ struct cycle {
 /* One more token. Returns the shortest period of the repetition that ends with it, or 0. It takes
  * 64 comparisons. */
 int cycle_add(struct cycle *c, int32_t id);
-
-#endif

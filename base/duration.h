@@ -1,6 +1,5 @@
 /* Durations as people write them: 90s, 5m, 1h. Thread: any. */
-#ifndef CUTAWAY_BASE_DURATION_H
-#define CUTAWAY_BASE_DURATION_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -21,5 +20,3 @@ static inline int64_t duration_parse(const char *text)
 		return -1;
 	return (int64_t)n * unit * 1000000000;
 }
-
-#endif

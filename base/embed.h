@@ -1,6 +1,5 @@
 /* Files that are part of the program, so that an installed one needs no data folder. */
-#ifndef CUTAWAY_BASE_EMBED_H
-#define CUTAWAY_BASE_EMBED_H
+#pragma once
 
 /* At file scope: the bytes of a file of the repository, and a NUL after them, as `const char
  * name[]`. The Makefile has a line that makes the object depend on the file. */
@@ -11,5 +10,3 @@
 			".byte 0\n"                                                                            \
 			".previous\n");                                                                        \
 	extern const char name[]
-
-#endif

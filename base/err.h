@@ -3,8 +3,7 @@
  * Functions that can fail for outside reasons (files, input, device, disk) return 0 or -1 and fill
  * a struct err; the first error wins, so a caller may go on to its single exit and report once.
  * Bugs are asserts. Any thread; a struct err belongs to one thread. */
-#ifndef CUTAWAY_BASE_ERR_H
-#define CUTAWAY_BASE_ERR_H
+#pragma once
 
 /* The value is the program's exit status for an error that ends it. */
 enum err_code {
@@ -27,5 +26,3 @@ struct err {
  * NULL. */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-
-#endif

@@ -1,7 +1,6 @@
 /* Binary search in rows that ascend by their first member, an int64_t. Part of base/: may be
  * included from everywhere. Thread: any; no state. */
-#ifndef CUTAWAY_BASE_FIND_H
-#define CUTAWAY_BASE_FIND_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,5 +18,3 @@ static inline void *find_number(int64_t number, const void *rows, int64_t n, siz
 {
 	return n > 0 ? bsearch(&number, rows, (size_t)n, size, find_compare) : NULL;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* JSON of others, as cJSON reads it, without what cJSON takes in silence: its texts are C strings,
  * so a NUL would cut one; of a key that comes twice some readers would take the first value and
  * some the last; what follows the value would be dropped. Thread: any. */
-#ifndef CUTAWAY_BASE_FOREIGN_JSON_H
-#define CUTAWAY_BASE_FOREIGN_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ static inline bool foreign_is(const cJSON *v, const char *text)
 {
 	return cJSON_IsString(v) && !strcmp(v->valuestring, text);
 }
-
-#endif

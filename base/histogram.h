@@ -2,8 +2,7 @@
  * any number of values in a fixed memory. Up to 63 each value has a bucket of its own; above, 32
  * buckets share each doubling. Values from 2^40 on count as 2^40 - 1. For few values see
  * quantile_of() in base/median.h, which is exact. Thread: any; no state. */
-#ifndef CUTAWAY_BASE_HISTOGRAM_H
-#define CUTAWAY_BASE_HISTOGRAM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ int64_t histogram_n(const struct histogram *h);
 /* By nearest rank: the middle of the bucket of the least value that a share of at least q does not
  * exceed; NaN without values. */
 double histogram_quantile(const struct histogram *h, double q);
-
-#endif

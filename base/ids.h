@@ -1,6 +1,5 @@
 /* Lists of token ids. Part of base/: may be included from everywhere. Thread: any; no state. */
-#ifndef CUTAWAY_BASE_IDS_H
-#define CUTAWAY_BASE_IDS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ static inline int32_t ids_common(const int32_t *a, int64_t n_a, const int32_t *b
 		n++;
 	return n;
 }
-
-#endif

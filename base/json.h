@@ -3,8 +3,7 @@
  * value, the key is NULL.
  *
  * Once memory ran out everything is ignored, and json_print() says so. Thread: any one. */
-#ifndef CUTAWAY_BASE_JSON_H
-#define CUTAWAY_BASE_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ int json_print(struct json *j, struct err *e);
 char *json_take(struct json *j, size_t *size);
 /* Frees everything without writing it. */
 void json_drop(struct json *j);
-
-#endif

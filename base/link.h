@@ -1,6 +1,5 @@
 /* A link between machines as a user writes it: "1gbit,50us". Thread: any; no state. */
-#ifndef CUTAWAY_BASE_LINK_H
-#define CUTAWAY_BASE_LINK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ struct link_speed {
 
 /* "1gbit,50us", "100mbit", "20us". ERR_USAGE says what a link is. */
 int link_parse(struct link_speed *link, const char *text, struct err *e);
-
-#endif

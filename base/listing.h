@@ -5,8 +5,7 @@
  * are given in the order of the columns, row by row; what is not known is a value, too (NAN, NULL).
  * Texts may be untrusted: they are clipped to their column in text, and never left as they are.
  * Thread: any one. */
-#ifndef CUTAWAY_BASE_LISTING_H
-#define CUTAWAY_BASE_LISTING_H
+#pragma once
 
 #include "base/json.h"
 #include "base/whole_file.h"
@@ -50,5 +49,3 @@ void listing_as_time(struct listing *l, int64_t seconds);
 /* A quoted field; one that a spreadsheet would compute begins with an apostrophe. Bytes of no UTF-8
  * are <XX>. */
 void csv_text(FILE *out, const char *text, size_t size);
-
-#endif

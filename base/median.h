@@ -1,6 +1,5 @@
 /* The median of measured values, and where it lies with 95 % confidence. Thread: any; no state. */
-#ifndef CUTAWAY_BASE_MEDIAN_H
-#define CUTAWAY_BASE_MEDIAN_H
+#pragma once
 
 /* low … high: two of the values, between which the median of what they are drawn from lies with
  * probability `sure`, whatever the distribution (order statistics: the sign test turned round;
@@ -18,5 +17,3 @@ struct median median_of(double *value, int n);
 const double *sorted_of(double *value, int n);
 /* The least of n sorted values that a share of at least q does not exceed; NaN if n is 0. */
 double quantile_of(const double *sorted, int n, double q);
-
-#endif

@@ -1,8 +1,7 @@
 /* Model files where they are fetched to: models/ beside the program, where `make install` would
  * look, in the current folder, under XDG data; and the small ones of demos/models/family. Reads the
  * folders, never the files. Thread: any; of models_name(), the main one. */
-#ifndef CUTAWAY_BASE_MODELS_H
-#define CUTAWAY_BASE_MODELS_H
+#pragma once
 
 #include "base/err.h"
 
@@ -16,5 +15,3 @@ char *models_own(const char *word);
 /* Name i of the files there, for completion; NULL: there are no more. Valid until models_name(0) is
  * asked, which reads the folders again. */
 const char *models_name(int i);
-
-#endif

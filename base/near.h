@@ -1,7 +1,6 @@
 /* How near two names are, for "did you mean", and how well a text answers what somebody types to
  * find it. Pure. Thread: any. */
-#ifndef CUTAWAY_BASE_NEAR_H
-#define CUTAWAY_BASE_NEAR_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ enum { FUZZY_NONE = -1, FUZZY_BEST = 100 };
 int fuzzy_score(const char *text, const char *word, size_t n);
 /* Whether it stands in the text in one piece. */
 int fuzzy_within(const char *text, const char *word, size_t n);
-
-#endif

@@ -5,8 +5,7 @@
  * cutaway's own folder of that kind, malloc'd, and makes the folders above it, for the user alone
  * (mode 0700), where they are missing. Fails with ERR_IO where one cannot be made. Thread: any that
  * does not change the environment. */
-#ifndef CUTAWAY_BASE_PATHS_H
-#define CUTAWAY_BASE_PATHS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ bool paths_is_name(const char *name, size_t most);
 int paths_new_recording(const char *folder, char **path, struct err *e);
 /* Deletes such a file if it is still empty: nothing was recorded after all. */
 void paths_drop_recording(const char *path);
-
-#endif

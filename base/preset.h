@@ -1,7 +1,6 @@
 /* Presets: settings under a name, a file of lines "NAME VALUE" in presets/ under XDG data. In a
  * value \n is a line's end and \\ a backslash. Thread: any that does not change the environment. */
-#ifndef CUTAWAY_BASE_PRESET_H
-#define CUTAWAY_BASE_PRESET_H
+#pragma once
 
 #include <stdio.h>
 
@@ -18,5 +17,3 @@ int preset_read(const char *name,
 	int (*fn)(void *arg, const char *name, const char *value, struct err *e), void *arg,
 	struct err *e);
 void preset_put(FILE *out, const char *name, const char *value);
-
-#endif

@@ -1,8 +1,7 @@
 /* The recordings of the default folder (sessions/ under XDG data): their list, and which of them a
  * word names. Reads the folder and the files' times, never their contents. Thread: any that does
  * not change the environment. */
-#ifndef CUTAWAY_BASE_RECORDINGS_H
-#define CUTAWAY_BASE_RECORDINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ size_t recordings_stem(const char *name, bool *stamp);
  * that has a slash, begins with a dot or a dash, has characters that no line can show, or would be
  * a number of the list. *path is malloc'd. */
 int recordings_new_path(const char *name, char **path, struct err *e);
-
-#endif

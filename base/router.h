@@ -4,8 +4,7 @@
  * A router knows what it sent where and what has ended, as one in front of servers does; it does
  * not look into them. Choices depend on that and on the seed alone. Who opens closes. Thread: one
  * at a time, the caller's. */
-#ifndef CUTAWAY_BASE_ROUTER_H
-#define CUTAWAY_BASE_ROUTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ int32_t router_send(struct router *r, const struct router_request *q, struct rou
 void router_ended(struct router *r, int32_t replica, int32_t n_prompt);
 /* The replica gets no more. */
 void router_leave_out(struct router *r, int32_t replica);
-
-#endif

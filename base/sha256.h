@@ -4,8 +4,7 @@
  * mtime, ctime, inode and device of the file are unchanged. Anything but a regular file is refused:
  * a device may have no end. Thread: any; programs that write at once lose at most each other's
  * newest entry, never the file. */
-#ifndef CUTAWAY_BASE_SHA256_H
-#define CUTAWAY_BASE_SHA256_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -38,5 +37,3 @@ int file_sha256_of(const char *path, const struct file_stamp *stamp, const atomi
 /* The cached hash of the file as it is now, which must have this stamp (NULL: any); false if there
  * is none. Never computes. */
 bool file_sha256_known_of(const char *path, const struct file_stamp *stamp, char out[SHA256_HEX]);
-
-#endif

@@ -1,6 +1,5 @@
 /* Another program as a child process. Thread: any. */
-#ifndef CUTAWAY_BASE_SPAWN_H
-#define CUTAWAY_BASE_SPAWN_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -12,5 +11,3 @@
 int spawn(const char *const argv[], int in, int out, int errors, pid_t *pid);
 /* An unnamed file with this content, at its beginning; -1, and errno. */
 int spawn_input(const char *text, size_t size);
-
-#endif

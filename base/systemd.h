@@ -1,7 +1,6 @@
 /* What systemd gives a service and is told by it, of sd_listen_fds(3) and sd_notify(3); without
  * systemd nothing happens. Thread: main's, while no other reads the environment. */
-#ifndef CUTAWAY_BASE_SYSTEMD_H
-#define CUTAWAY_BASE_SYSTEMD_H
+#pragma once
 
 #include "base/err.h"
 
@@ -11,5 +10,3 @@ int systemd_socket(int *fd, struct err *e);
 /* Tells the service's state: "READY=1", "STOPPING=1". */
 void systemd_notify(const char *state);
 void systemd_notify_reload(void); /* it begins; READY=1 ends it */
-
-#endif

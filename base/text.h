@@ -8,8 +8,7 @@
  * whole grapheme: terminals draw flags, emoji joined by U+200D and spacing marks as the several
  * characters they are made of, and widths must be theirs.) Thread: any; the only state is
  * text_show_also()'s. */
-#ifndef CUTAWAY_BASE_TEXT_H
-#define CUTAWAY_BASE_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,5 +83,3 @@ void text_append(char *buf, size_t cap, const char *between, const char *fmt, ..
 int text_word(const char *list, char separator, const char *word, size_t size);
 /* Whether it ends so. */
 bool text_ends(const char *text, const char *end);
-
-#endif

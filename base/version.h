@@ -1,6 +1,5 @@
 /* Which cutaway this is. Part of base/: may be included from everywhere. */
-#ifndef CUTAWAY_BASE_VERSION_H
-#define CUTAWAY_BASE_VERSION_H
+#pragma once
 
 #define CUTAWAY_VERSION "0.1.0"
 
@@ -12,6 +11,4 @@
 #define CUTAWAY_BUILD __VERSION__ ", " CUTAWAY_FLAGS
 #else
 #define CUTAWAY_BUILD "gcc " __VERSION__ ", " CUTAWAY_FLAGS
-#endif
-
 #endif

@@ -6,8 +6,7 @@
  * that belong to a database (-wal …) are never made. A symbolic link stays one: its target is
  * replaced. Anything but a regular file (a device, a FIFO, a terminal) is written to directly.
  * Thread: any one. */
-#ifndef CUTAWAY_BASE_WHOLE_FILE_H
-#define CUTAWAY_BASE_WHOLE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,5 +26,3 @@ int whole_file_open(struct whole_file *f, const char *name, struct err *e);
 int whole_file_close(struct whole_file *f, int failed, struct err *e);
 /* Whether it is one of SQLite's, as a recording is, or belongs to one. */
 bool file_is_database(const char *path);
-
-#endif

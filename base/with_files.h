@@ -1,8 +1,7 @@
 /* A text with the files that it names: what is typed as "@notes.txt what is missing?" is sent as
  * the file between backquotes, as Markdown has it, and then what was typed. The files come first,
  * so that two questions about one file begin alike, and the prefix cache has it. Thread: any. */
-#ifndef CUTAWAY_BASE_WITH_FILES_H
-#define CUTAWAY_BASE_WITH_FILES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -30,5 +29,3 @@ struct with_file { /* points into the text */
 size_t with_files_next(const char *text, struct with_file *out);
 /* What was typed. */
 const char *with_files_typed(const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the verbs share that write changed models: a progress bar, which Ctrl-C ends, and formats
  * and groups by name. Thread: main's. */
-#ifndef CUTAWAY_CLI_CHANGE_H
-#define CUTAWAY_CLI_CHANGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ int change_end(struct change_run *r, int rc, struct err *e);
 int format_by_name(const char *name, const char *option, enum k_type *out, struct err *e);
 /* --group: a number of columns, row or tensor. */
 int group_by_name(const char *name, int32_t *out, struct err *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* The chat as verbs open it (verb_chat.c). Thread: main's. */
-#ifndef CUTAWAY_CLI_CHAT_OPEN_H
-#define CUTAWAY_CLI_CHAT_OPEN_H
+#pragma once
 
 #include "cli/cli.h"
 #include "tui/app/tui.h"
@@ -19,5 +18,3 @@ int chat_open(const struct cli *c, const struct chat_extra *extra, struct err *e
 /* Prints how many turns were not sent, the path of the recording (NULL: none) and how to replay it,
  * after the terminal was restored. */
 void chat_report_end(const char *record, const struct tui_end *end);
-
-#endif

@@ -5,8 +5,7 @@
  * those of several verbs (options.c), and a verb's own. Parsing, --help, the manual page and the
  * completion are made from these rows. Everything of a struct cli but its stop texts and paths
  * points into argv or into the environment. Thread: main's. */
-#ifndef CUTAWAY_CLI_CLI_H
-#define CUTAWAY_CLI_CLI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -153,5 +152,3 @@ int ranks_begin(struct cli *c, struct err *e);
 void help_print(const struct verb *v);
 void help_man(void);
 void help_completion(void);
-
-#endif

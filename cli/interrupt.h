@@ -1,7 +1,6 @@
 /* Ctrl-C and other signals that ask a verb to end. Thread: main's; the flag may be read from any.
  */
-#ifndef CUTAWAY_CLI_INTERRUPT_H
-#define CUTAWAY_CLI_INTERRUPT_H
+#pragma once
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -13,5 +12,3 @@ extern atomic_bool interrupted; /* set by the signal; also while a model is open
  * ends the program; with SA_RESTART system calls that it interrupts go on, without it one that
  * waits for a reader or a key ends. */
 void interrupt_catch(int signal, int flags);
-
-#endif

@@ -1,6 +1,5 @@
 /* Options of a load that the verbs load and simulate share, and their words. Thread: main's. */
-#ifndef CUTAWAY_CLI_LOAD_WORDS_H
-#define CUTAWAY_CLI_LOAD_WORDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -68,5 +67,3 @@ void words_json(
 	const struct load_options *o, const struct load_point *point, int n, struct json *j);
 /* The number up to the next comma, above 0; *at: after that. option: for the error. */
 int words_number(const char **at, const char *option, double *out, struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* The model file and the session (sessions/session.h) that the command line specifies. Thread:
  * main's. */
-#ifndef CUTAWAY_CLI_OPEN_H
-#define CUTAWAY_CLI_OPEN_H
+#pragma once
 
 #include "base/err.h"
 #include "cli/cli.h"
@@ -23,5 +22,3 @@ int cli_open(struct session *s, const struct cli *c, ev_sink *sink, void *arg, s
 /* -1 if the recording failed and --record named it; a failure of the default one is a warning on
  * standard error. */
 int cli_close(struct session *s, const struct cli *c, struct err *e);
-
-#endif

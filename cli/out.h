@@ -1,8 +1,7 @@
 /* Standard output, checked and cleaned. Checked: a full disk or a closed pipe ends a verb, and is
  * never missed. Cleaned: whatever a verb prints on a terminal passes base/text.h, wherever it is
  * from; bytes to a pipe or a file stay as they are. Thread: main's. */
-#ifndef CUTAWAY_CLI_OUT_H
-#define CUTAWAY_CLI_OUT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -29,5 +28,3 @@ void out_progress_end(void);
 
 /* Standard input or a file to its end. malloc'd, with a NUL after it. */
 int in_read(const char *path /* NULL: standard input */, char **data, size_t *size, struct err *e);
-
-#endif

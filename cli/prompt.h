@@ -1,6 +1,5 @@
 /* Prompts as token ids, and answers as text, for the verbs without a screen. Thread: main's. */
-#ifndef CUTAWAY_CLI_PROMPT_H
-#define CUTAWAY_CLI_PROMPT_H
+#pragma once
 
 #include "base/err.h"
 #include "cli/cli.h"
@@ -22,5 +21,3 @@ int prompt_ids(const struct cli *c, const struct engine *engine, const char *tex
  * malloc'd; NULL without memory. */
 char *prompt_answer(
 	const struct cli *c, const struct tokenizer *t, const int32_t *ids, size_t n, size_t *size);
-
-#endif

@@ -1,7 +1,6 @@
 /* cutaway run: what is not one answer to one prompt. Ctrl-C (cli/interrupt.h) is looked for between
  * steps. Thread: main's. */
-#ifndef CUTAWAY_CLI_RUN_H
-#define CUTAWAY_CLI_RUN_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -20,5 +19,3 @@ void run_search_slots(const struct run_options *r, struct cli *c);
  * statistics of the search go to standard error. */
 int run_search(const struct cli *c, const struct run_options *r, struct engine *engine,
 	const struct engine_request *q, struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* A server without screens: its sessions, one a replica, and those that follow them, after SIGHUP
  * and where recordings begin anew. Thread: main's. */
-#ifndef CUTAWAY_CLI_SERVE_LINES_H
-#define CUTAWAY_CLI_SERVE_LINES_H
+#pragma once
 
 #include "cli/cli.h"
 #include "serve/serve.h"
@@ -19,5 +18,3 @@ extern const char serve_open_words[]; /* a warning: see serve_is_open() */
 void serve_note(void *arg, const char *line);
 /* Until SIGINT or SIGTERM. */
 int serve_lines(const struct cli *c, struct serve *s, const struct serve_lines *o, struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* The lossy settings: only these can make logits differ from the model's own. A field of the table
  * marks them (settings.h). Thread: any. */
-#ifndef CUTAWAY_ENGINE_LOSSY_H
-#define CUTAWAY_ENGINE_LOSSY_H
+#pragma once
 
 #include "engine/settings/options.h"
 
@@ -30,5 +29,3 @@ int lossy_apply(const struct lossy_settings *l, struct engine *e, struct err *er
 /* Prints those that are not at their default, as "window:512, cache-format e4m3"; "" if there are
  * none. Returns buf. */
 const char *lossy_print(const struct lossy_settings *l, char *buf, size_t cap);
-
-#endif

@@ -16,8 +16,7 @@
  *
  * Ownership: the spans of an event belong to its emitter and are valid only during the sink call; a
  * sink that keeps them copies them. Thread: sinks are called on the engine's thread. */
-#ifndef CUTAWAY_EVENT_EVENT_H
-#define CUTAWAY_EVENT_EVENT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdbool.h>
@@ -193,5 +192,3 @@ static inline bool ev_is_given(int64_t source)
  * where they are only if the request has them (bias also where it has a grammar alone): ordinary
  * rows are no longer for them. */
 enum { EV_N_STAGES = 5, EV_AT_BIAS = EV_N_STAGES, EV_AT_GRAMMAR, EV_MOST_STAGES };
-
-#endif

@@ -1,7 +1,6 @@
 /* The event stream: numbers events, adds the time, passes them to the sinks, and emits the text of
  * a token id (event vocab) when it first occurs. Thread: the engine's. */
-#ifndef CUTAWAY_EVENT_STREAM_H
-#define CUTAWAY_EVENT_STREAM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -39,5 +38,3 @@ int64_t stream_now(const struct stream *s); /* ns since the session began */
 void stream_emit(struct stream *s, struct event *ev);
 /* Makes sure that the text of an id is in the stream. */
 void stream_vocab(struct stream *s, int64_t id);
-
-#endif

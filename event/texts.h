@@ -1,6 +1,5 @@
 /* Texts of tokens, as far as vocab events gave them. Thread: the owner's. */
-#ifndef CUTAWAY_EVENT_TEXTS_H
-#define CUTAWAY_EVENT_TEXTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ bool ev_texts_keep(struct ev_texts *t, const struct ev_vocab *v);
 /* NULL: not known. */
 const struct ev_text *ev_texts_get(const struct ev_texts *t, int64_t id);
 void ev_texts_free(struct ev_texts *t);
-
-#endif

@@ -4,8 +4,7 @@
  * Memory and speed: Pope et al. 2023, "Efficiently scaling transformer inference"; roofs: Williams,
  * Waterman and Patterson 2009; expected tokens: Leviathan et al. 2023. They are predictions; what a
  * step did is counted and measured beside them (formulas_sheet.h). Thread: any; no state. */
-#ifndef CUTAWAY_FOLD_FORMULAS_H
-#define CUTAWAY_FOLD_FORMULAS_H
+#pragma once
 
 /* Bytes of keys and values of a token in all layers: 2 · layers · heads · head_dim · element bytes.
  * heads: all query heads for MHA, key-value heads for GQA, 1 for MQA. */
@@ -35,5 +34,3 @@ double formula_expected(double accept, double drafts);
  * after a prompt: all of them anew for each token, and with a cache. */
 double formula_rows(double prompt, double tokens, int cached);
 double formula_pairs(double prompt, double tokens, int cached);
-
-#endif

@@ -1,8 +1,7 @@
 /* What ranks of tensor parallelism send each other in a step (docs/parallel.md), from shapes alone:
  * the same that engine/ranks counts, to the byte, of a dense decoder like Llama and of a step that
  * nobody watches. Thread: any; no state. */
-#ifndef CUTAWAY_FOLD_FORMULAS_EXCHANGE_H
-#define CUTAWAY_FOLD_FORMULAS_EXCHANGE_H
+#pragma once
 
 #include "fold/timeline.h"
 
@@ -43,5 +42,3 @@ struct formula_ranks {
 	double bytes[2], exchanges[2], ns[2]; /* a row, a step, a step */
 };
 struct formula_ranks formula_ranks(const struct timeline *t, double rows, bool predicted);
-
-#endif

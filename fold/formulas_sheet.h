@@ -3,8 +3,7 @@
  *
  * Where batch, depth, drafts or machine are set to something else than the steps had, a sheet is a
  * prediction and nothing stands beside it. Thread: any; no state. */
-#ifndef CUTAWAY_FOLD_FORMULAS_SHEET_H
-#define CUTAWAY_FOLD_FORMULAS_SHEET_H
+#pragma once
 
 #include "fold/timeline.h"
 
@@ -68,5 +67,3 @@ struct formula_sheet {
 /* request: of whose rows the cache's saving is counted; 0: the newest of the conversation. */
 void formula_sheet(
 	const struct timeline *t, int64_t request, struct formula_knobs k, struct formula_sheet *out);
-
-#endif

@@ -18,8 +18,7 @@
  * items; 0 after the last of both.
  *
  * No input is trusted in restoring. Thread: any one. */
-#ifndef CUTAWAY_FOLD_KEYFRAME_H
-#define CUTAWAY_FOLD_KEYFRAME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ bool keyframe_is_known(struct ev_span state);
 /* Makes the timeline what it was at a keyframe, asking t->older for the rest. 1; 0: the keyframe is
  * not sound, and the timeline is empty; -1: t->older failed. */
 int timeline_restore(struct timeline *t, const struct key_row *row);
-
-#endif

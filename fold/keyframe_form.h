@@ -1,6 +1,5 @@
 /* The written form of the structs of the timeline: see keyframe.h. */
-#ifndef CUTAWAY_FOLD_KEYFRAME_FORM_H
-#define CUTAWAY_FOLD_KEYFRAME_FORM_H
+#pragma once
 
 #include "fold/timeline_fields.h"
 
@@ -22,5 +21,3 @@ void key_put_struct(
 int64_t key_get(struct key_in *in);
 /* before: NULL, or the item before it. Sets what is kept, and allocates what it points to. */
 void key_get_struct(struct key_in *in, const struct tl_shape *s, void *of, const void *before);
-
-#endif

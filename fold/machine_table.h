@@ -3,8 +3,7 @@
  * A line: id, name, memory bandwidth in GB/s, peak operations in Gop/s of 8-bit integers, 16-bit
  * floats and 32-bit floats (a multiply-add is two), memory in GB; 0: not published. A data sheet
  * that gives figures with sparsity is halved. No number here was measured: see the event `roof`. */
-#ifndef CUTAWAY_FOLD_MACHINE_TABLE_H
-#define CUTAWAY_FOLD_MACHINE_TABLE_H
+#pragma once
 
 /* clang-format off */
 #define MACHINES(X)                                                                                \
@@ -25,5 +24,3 @@
 	X(h200, "H200 SXM", 4800, 1979000, 989000, 67000, 141,                                         \
 		"NVIDIA H200 Tensor Core GPU data sheet; its peaks are with sparsity: half of them")
 /* clang-format on */
-
-#endif

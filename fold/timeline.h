@@ -26,8 +26,7 @@
  * To add state: a struct or a member here, and its line in the table of timeline_fields.c, from
  * which dump, free and keyframes are made. Thread: whoever folds it, one at a time (the UI, the
  * log's writer). */
-#ifndef CUTAWAY_FOLD_TIMELINE_H
-#define CUTAWAY_FOLD_TIMELINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -449,5 +448,3 @@ struct tl_sample {
 };
 struct tl_sample timeline_sample(const struct timeline *t, unsigned phases);
 unsigned timeline_phase(const struct tl_step *s);
-
-#endif

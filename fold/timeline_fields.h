@@ -3,8 +3,7 @@
  *
  * To add a member: its line in the table of its struct. To add a struct: a table, and a line in
  * that of whoever holds it. Thread: any one; the tables never change. */
-#ifndef CUTAWAY_FOLD_TIMELINE_FIELDS_H
-#define CUTAWAY_FOLD_TIMELINE_FIELDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,5 +62,3 @@ const char *tl_items(const struct tl_field *f, const void *of, int32_t *n);
 int64_t tl_number(const struct tl_field *f, const void *of);
 /* Frees what the struct points to, all the way down; not the struct. */
 void tl_free(const struct tl_shape *s, void *of);
-
-#endif

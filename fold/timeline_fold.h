@@ -1,7 +1,6 @@
 /* Inside of the timeline: what its files share. Each timeline_x.c folds the events of one
  * subject. */
-#ifndef CUTAWAY_FOLD_TIMELINE_FOLD_H
-#define CUTAWAY_FOLD_TIMELINE_FOLD_H
+#pragma once
 
 #include <stddef.h>
 
@@ -113,5 +112,3 @@ static inline int64_t tl_or_0(int64_t v)
 	return v > 0 ? v : 0;
 }
 float tl_part(double p); /* outside of 0 … 1: NaN */
-
-#endif

@@ -1,7 +1,6 @@
 /* What the timeline (timeline.h) keeps of each subject, one after the other. Thread: as the
  * timeline's. */
-#ifndef CUTAWAY_FOLD_TIMELINE_PARTS_H
-#define CUTAWAY_FOLD_TIMELINE_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -361,5 +360,3 @@ struct tl_attached {
 	struct ev_slot *slot; /* by number; EV_NULL_I: not told */
 	int32_t n_slots, cap_slots;
 };
-
-#endif

@@ -5,8 +5,7 @@
  * 2); no libm. Compile with -ffp-contract=off: no macro shows it, so the known-answer check of
  * k_open() tests it. A NaN's sign and payload are unspecified (processors differ in which operand's
  * they keep). Thread: any; no state. */
-#ifndef CUTAWAY_KERNELS_ARITH_H
-#define CUTAWAY_KERNELS_ARITH_H
+#pragma once
 
 #include <float.h>
 #include <math.h>
@@ -414,5 +413,3 @@ K_INLINE double k_log64(double x)
 	s = s + s;
 	return k * 0x1.62e42fefa0000p-1 + (s + (s * z * p + k * 0x1.cf79abc9e3b3ap-40));
 }
-
-#endif

@@ -5,8 +5,7 @@
  * have values within them, second queries, biases, rows that see later ones. A unit is a head of a
  * row; or a row, where a block of 32 outputs crosses heads. Private to kernels/. Thread: any; no
  * state. */
-#ifndef CUTAWAY_KERNELS_ATTEND_H
-#define CUTAWAY_KERNELS_ATTEND_H
+#pragma once
 
 #include "kernels/format/codes.h"
 #include "kernels/visible.h"
@@ -480,5 +479,3 @@ K_UNIT_FN void k_attend_unit(const struct k_attention *a, int64_t unit, int32_t 
 	K_WARPS(b, a->out.q ? heads * dim / K_QBLOCK : 0)
 		k_put(&a->out, r, head * dim + b * K_QBLOCK, o + b * K_QBLOCK + k_lane(), K_QBLOCK);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Private to kernels/: the context that k_open() makes. Thread: only k_open() writes it, except the
  * list of memory, which the engine's thread owns. */
-#ifndef CUTAWAY_KERNELS_CONTEXT_H
-#define CUTAWAY_KERNELS_CONTEXT_H
+#pragma once
 
 #include "kernels/cpu/isa.h"
 #include "kernels/pool.h"
@@ -40,5 +39,3 @@ struct k_device {
 };
 
 void k_free_all(struct k_ctx *ctx);
-
-#endif

@@ -4,8 +4,7 @@
  * One source, draw_body.h, compiled for each instruction set, so that the bits are equal by
  * construction; k_draw_passes() chooses as k_isas() does. The owner of a row pads it to whole
  * blocks with -Inf and aligns it to 64 bytes. Thread: any; no state. */
-#ifndef CUTAWAY_KERNELS_DRAW_H
-#define CUTAWAY_KERNELS_DRAW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ static inline bool k_draw_may_win(float u, float e, float arrival)
 extern const struct k_draw_passes k_draw_scalar, k_draw_avx2;
 
 const struct k_draw_passes *k_draw_passes(void);
-
-#endif

@@ -11,8 +11,7 @@
  * Kernels include nothing of the project but base/. All pointers are owned by the caller; a program
  * and its buffers must not move while it runs. Thread: one engine thread calls k_run(); the pool's
  * other threads are private to the back end. */
-#ifndef CUTAWAY_KERNELS_H
-#define CUTAWAY_KERNELS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -463,5 +462,3 @@ void k_rope_rows(const double *freq, int32_t n_freqs, int32_t first, int32_t end
 	float *sin_out);
 /* freq[i] = theta^(-2 i / rope_dim), with k_exp64 and k_log64. */
 void k_rope_freqs(double theta, int32_t rope_dim, double *freq);
-
-#endif

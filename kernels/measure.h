@@ -1,6 +1,5 @@
 /* Private to kernels/: multiply-adds between registers, for each instruction set (see k_isa). */
-#ifndef CUTAWAY_KERNELS_MEASURE_H
-#define CUTAWAY_KERNELS_MEASURE_H
+#pragma once
 
 #include "kernels/cpu/isa.h"
 
@@ -9,6 +8,4 @@ k_multiply_fn k_scalar_multiply, k_scalar_fma;
 k_multiply_fn k_avx2_multiply, k_avxvnni_multiply, k_avx512_multiply, k_avx2_fma, k_avx512_fma;
 #elif defined(__aarch64__)
 k_multiply_fn k_neon_multiply, k_neon_fma;
-#endif
-
 #endif

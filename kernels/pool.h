@@ -1,7 +1,6 @@
 /* The threads of a back end: all of them run the same function at once, and meet at barriers.
  * Private to kernels/. One thread, the engine's, owns a pool and is its thread 0. */
-#ifndef CUTAWAY_KERNELS_POOL_H
-#define CUTAWAY_KERNELS_POOL_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -28,5 +27,3 @@ int k_pool_spins(const struct k_pool *pool); /* at a barrier; 0 if there are too
 
 /* Calls fn on every thread, rule 1's floating-point environment set, and returns when all have. */
 void k_pool_run(struct k_pool *pool, k_pool_fn *fn, void *arg);
-
-#endif

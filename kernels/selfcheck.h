@@ -1,6 +1,5 @@
 /* The known-answer check of rule 1. Private to kernels/. */
-#ifndef CUTAWAY_KERNELS_SELFCHECK_H
-#define CUTAWAY_KERNELS_SELFCHECK_H
+#pragma once
 
 #include "kernels/context.h"
 
@@ -12,5 +11,3 @@ int k_selfcheck(struct k_ctx *ctx, struct err *e);
 /* The context's k_layout_name(): its instruction set, and a hash of how it packs a known matrix of
  * each type. */
 int k_selfcheck_layout(struct k_ctx *ctx, char name[K_LAYOUT_NAME], struct err *e);
-
-#endif

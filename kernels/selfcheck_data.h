@@ -1,7 +1,6 @@
 /* Part of selfcheck.c: its numbers and weights, from Philox, and the hash that results are folded
  * into. Thread: any; no state. */
-#ifndef CUTAWAY_KERNELS_SELFCHECK_DATA_H
-#define CUTAWAY_KERNELS_SELFCHECK_DATA_H
+#pragma once
 
 #include "kernels/arith.h"
 #include "kernels/format/formats.h"
@@ -75,5 +74,3 @@ static void fold(uint64_t *hash, const void *data, size_t bytes)
 	}
 	*hash = (*hash ^ h) * 0x9E3779B97F4A7C15u;
 }
-
-#endif

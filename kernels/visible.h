@@ -4,8 +4,7 @@
  * A tile is a set of rows of one sequence that a kernel works on together. Its hull is two ranges
  * that hold all positions its rows see, and perhaps some that none sees. The bits of each row give
  * the positions of a span that it sees. */
-#ifndef CUTAWAY_KERNELS_VISIBLE_H
-#define CUTAWAY_KERNELS_VISIBLE_H
+#pragma once
 
 #include "kernels/arith.h"
 #include "kernels/kernels.h"
@@ -233,5 +232,3 @@ K_INLINE bool k_hull_meets(const struct k_hull *h, int32_t first, int32_t end)
 
 	return (a->first < end && first < a->end) || (b->first < end && first < b->end);
 }
-
-#endif

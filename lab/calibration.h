@@ -2,8 +2,7 @@
  * before it, already rounded, give. A layer is read from a small GGUF file in memory that has its
  * tensors alone, as floats, so at any time only one layer is there twice. The engine's own pass
  * computes it (engine/run/forward.h), with the same bits on every machine. Thread: any one. */
-#ifndef CUTAWAY_LAB_CALIBRATION_H
-#define CUTAWAY_LAB_CALIBRATION_H
+#pragma once
 
 #include "engine/core/engine.h"
 #include "engine/memory/memory.h"
@@ -42,5 +41,3 @@ void calibration_close(struct calibration *c);
 int calibration_run(struct calibration *c, int32_t layer, const struct gguf *g,
 	struct quant_input *in, unsigned hessians, bool keep, struct err *e);
 void calibration_free(struct quant_input in[CALIBRATION_INPUTS]);
-
-#endif

@@ -3,8 +3,7 @@
  * The result is written under OUT.partial and renamed when it is whole, so nothing half-written
  * ever has the final name. A run that was killed, or that found a full disk, leaves OUT.partial,
  * and the same call goes on from the layers that it holds. Thread: any one. */
-#ifndef CUTAWAY_LAB_CHANGE_H
-#define CUTAWAY_LAB_CHANGE_H
+#pragma once
 
 #include "engine/model/gguf_write.h"
 #include "lab/calibration.h"
@@ -100,5 +99,3 @@ int change_pad(struct change *c, const struct change_tensor *t, struct err *e);
 int change_copy(struct change *c, const struct change_tensor *t, struct err *e);
 /* So many weights of the source are done. ERR_INTERRUPTED if progress says so. */
 int change_step(struct change *c, int64_t n, struct err *e);
-
-#endif

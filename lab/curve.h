@@ -1,8 +1,7 @@
 /* The price of bits: a model rounded in several ways, each scored on one text beside the model
  * itself (the exact twin), with true bits a weight and, for formats of files, the measured speed.
  * Thread: any one. */
-#ifndef CUTAWAY_LAB_CURVE_H
-#define CUTAWAY_LAB_CURVE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -36,5 +35,3 @@ int curve_measure(struct curve_point *p, const struct curve_options *o, struct e
 /* KL over bits as characters, w x h; the methods by their letters. */
 void curve_draw(const struct curve_point *p, int n, int w, int h, FILE *out);
 void curve_svg(const struct curve_point *p, int n, const char *title, FILE *out);
-
-#endif

@@ -2,8 +2,7 @@
  * transformers"): columns are rounded one after the other, and what each rounding changes in the
  * layer's output is made up for, as far as it can be, by those that are not rounded yet. Thread:
  * any one; rows are split over the threads of the kernels. */
-#ifndef CUTAWAY_LAB_GPTQ_H
-#define CUTAWAY_LAB_GPTQ_H
+#pragma once
 
 #include "engine/model/form.h"
 
@@ -24,5 +23,3 @@ void gptq_close(struct gptq *g);
 /* Rounds w [rows, n] into the bytes of a file. */
 int gptq_round(const struct gptq *g, const struct quant_form *f, const struct form_scales *s,
 	const float *w, int64_t rows, uint8_t *out, struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* A layer's tensors as floats, between a source and its changed copy, and a calibration text that
  * goes through them. Thread: any one. */
-#ifndef CUTAWAY_LAB_LAYER_PART_H
-#define CUTAWAY_LAB_LAYER_PART_H
+#pragma once
 
 #include "lab/change.h"
 
@@ -80,5 +79,3 @@ int told_nearest(struct told *t, const struct layer_parts *p, struct err *e);
 void told_end(struct told *t, const char *method, double error, double size);
 /* Also after an error. */
 void told_free(struct told *t);
-
-#endif

@@ -2,8 +2,7 @@
  * of parts, one after the other; PATH.partial.sums has a checksum of each that is done, so a later
  * process that wants the same file can take up what is whole. Locked: one process at a time.
  * Thread: any one. */
-#ifndef CUTAWAY_LAB_PARTIAL_H
-#define CUTAWAY_LAB_PARTIAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ int partial_seal(struct partial *p, int32_t part, uint64_t from, uint64_t end, s
 void partial_remove(const char *path);
 /* Renames it, unless `failed`: then it stays as it is. */
 int partial_close(struct partial *p, int failed, struct err *e);
-
-#endif

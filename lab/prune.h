@@ -3,8 +3,7 @@
  *
  * Written as change.h says; the bytes are a function of the source and the options. A method is a
  * file and a line in prune_table.c. Thread: any one. */
-#ifndef CUTAWAY_LAB_PRUNE_H
-#define CUTAWAY_LAB_PRUNE_H
+#pragma once
 
 #include "lab/quant.h"
 
@@ -71,5 +70,3 @@ int prune_file(const char *in, const char *out, const struct prune_options *o,
 
 /* Whether weights of this type can be exactly zero: not where a block has a minimum. */
 bool prune_holds_zero(enum k_type type);
-
-#endif

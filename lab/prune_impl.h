@@ -1,6 +1,5 @@
 /* Inside of pruning: what methods are made of. */
-#ifndef CUTAWAY_LAB_PRUNE_IMPL_H
-#define CUTAWAY_LAB_PRUNE_IMPL_H
+#pragma once
 
 #include "lab/layer_part.h"
 #include "lab/prune.h"
@@ -44,5 +43,3 @@ int prune_plan_parts(
 /* Writes what is left into each part's `out`; w has zeros, or what rounding made of the rest. */
 int prune_cut(
 	struct prune *p, struct layer_parts *parts, const struct quant_input *in, struct err *e);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Written as change.h says. The bytes are a function of the source and the options: no machine, no
  * number of threads changes them. Thread: any one; rows are split over threads of its own. */
-#ifndef CUTAWAY_LAB_QUANT_H
-#define CUTAWAY_LAB_QUANT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -86,5 +85,3 @@ struct quant_result {
 
 int quantize_file(const char *in, const char *out, const struct quant_options *o,
 	struct quant_result *r, struct err *e);
-
-#endif

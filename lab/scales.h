@@ -4,8 +4,7 @@
  * AWQ (Lin et al. 2023): columns that meet large inputs become larger, so that rounding loses less
  * of them. SmoothQuant (Xiao et al. 2022): inputs and weights share their extremes, so that both
  * can have 8 bits. Thread: any one; rows are split over the threads of the kernels. */
-#ifndef CUTAWAY_LAB_SCALES_H
-#define CUTAWAY_LAB_SCALES_H
+#pragma once
 
 #include "engine/model/form.h"
 
@@ -36,5 +35,3 @@ int awq_scales(struct k_ctx *kernels, const struct quant_input *in,
 /* s_j = (max |x_j|)^alpha / (max |w_j|)^(1 - alpha); 1 where either is 0. */
 void smooth_scales(const struct quant_input *in, const struct quant_reader *readers,
 	int32_t n_readers, double alpha, float *s);
-
-#endif

@@ -3,8 +3,7 @@
  * by counted time, or any server of the OpenAI interface. A request that is due while a step
  * computes is submitted after it; its latencies count from when it was due, not from when it was
  * sent, so that a slow server does not slow the load down unseen. Thread: the caller's. */
-#ifndef CUTAWAY_LOAD_H
-#define CUTAWAY_LOAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,5 +90,3 @@ void load_gantt_svg(const struct load_point *p, FILE *out);
 /* Throughput and latency of curves of points, one after the other: n_each points a policy. */
 void load_curve(const struct load_point *p, int n_policies, int n_each, int w, int h, FILE *out);
 void load_curve_svg(const struct load_point *p, int n_policies, int n_each, FILE *out);
-
-#endif

@@ -2,8 +2,7 @@
  * and pages saved; for `cutaway load` and `cutaway simulate`. The caller says what happened to each
  * request when, in seconds of any clock that begins with the load, in order of time; formulas are
  * in docs/load.md. Thread: one at a time. */
-#ifndef CUTAWAY_LOAD_TALLY_H
-#define CUTAWAY_LOAD_TALLY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -124,5 +123,3 @@ struct tally_result {
 /* May be called at any time; now_s: at least the newest time given. -1: no memory was left for all
  * that had to be kept. */
 int tally_result(struct tally *t, double now_s, struct tally_result *out, struct err *e);
-
-#endif

@@ -3,8 +3,7 @@
  * ContextTokens and GeneratedTokens; others may stand between. A time is "2023-11-16
  * 18:17:03.9799600", with an offset of hours ("+00:00") or without, or a number of seconds; times
  * do not go back. Read line by line: a file may be of any length. Thread: one at a time. */
-#ifndef CUTAWAY_LOAD_TRACE_FILE_H
-#define CUTAWAY_LOAD_TRACE_FILE_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -28,5 +27,3 @@ int trace_file_open(struct trace_file *t, const char *path, struct err *e);
 /* 1; 0: the file ends; -1: ERR_INPUT, with file and line. */
 int trace_file_next(struct trace_file *t, struct trace_row *out, struct err *e);
 void trace_file_close(struct trace_file *t);
-
-#endif

@@ -10,8 +10,7 @@
  * Lengths are in tokens: lognormal with the means and coefficients of variation of workload_kinds[]
  * (docs/load.md has their sources), rounded, at least 1. Times are in seconds from the start.
  * Thread: one at a time. */
-#ifndef CUTAWAY_LOAD_WORKLOAD_H
-#define CUTAWAY_LOAD_WORKLOAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -116,5 +115,3 @@ struct workload_prompt {
 int workload_prompt(const struct workload_options *o, const struct arrival *a,
 	struct workload_prompt *out, struct err *e);
 void workload_prompt_free(struct workload_prompt *p);
-
-#endif

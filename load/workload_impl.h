@@ -1,6 +1,5 @@
 /* What the files of a load share: draws and lengths. Not for others: see workload.h. */
-#ifndef CUTAWAY_LOAD_WORKLOAD_IMPL_H
-#define CUTAWAY_LOAD_WORKLOAD_IMPL_H
+#pragma once
 
 #include "load/workload.h"
 
@@ -33,5 +32,3 @@ struct workload_lengths {
 };
 struct workload_lengths workload_lengths(const struct workload_options *o, enum workload_kind kind,
 	int64_t stream, int32_t turn, bool *cut);
-
-#endif

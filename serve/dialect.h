@@ -1,8 +1,7 @@
 /* Other interfaces in front of conversations: OpenAI's Responses (responses.c) and Anthropic's
  * Messages (messages.c). A request becomes one of /v1/chat/completions; its answer is told as parts
  * in order: a thought, a text, calls. See serve_impl.h. */
-#ifndef CUTAWAY_SERVE_DIALECT_H
-#define CUTAWAY_SERVE_DIALECT_H
+#pragma once
 
 #include "serve/serve_impl.h"
 
@@ -73,5 +72,3 @@ cJSON *dialect_tool(cJSON *tools);
 void dialect_add_thought(cJSON *message, const char *text);
 /* Adds a call to a message; arguments: a text of JSON, or JSON. */
 void dialect_add_call(cJSON *message, const cJSON *id, const cJSON *name, const cJSON *arguments);
-
-#endif

@@ -1,8 +1,7 @@
 /* Quantities of the server, in Prometheus' text form. Named and meant as vLLM's, with cutaway: in
  * place of vllm:, and as there, with the label engine where there are several. Under the server's
  * lock. */
-#ifndef CUTAWAY_SERVE_METRICS_H
-#define CUTAWAY_SERVE_METRICS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ void metrics_add_gap(struct metrics *m, int64_t ns);
 /* Of n engines. name: of the model. malloc'd; NULL: no memory. */
 char *metrics_text(const struct metrics *const *m, int32_t n, const struct metrics_http *http,
 	const char *name, size_t *size);
-
-#endif

@@ -6,8 +6,7 @@
  * its seed, and never on what else runs. Threads: one runs the HTTP library, which reads and
  * writes, and looks for clients that went away; each engine's thread calls serve_sink(), which
  * sends pieces of streams. */
-#ifndef CUTAWAY_SERVE_H
-#define CUTAWAY_SERVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,5 +70,3 @@ int serve_renew(struct serve *s, struct session *session, struct err *e);
 void serve_drain(struct serve *s, int32_t seconds);
 void serve_close(struct serve *s); /* after serve_drain(), before or after the sessions are closed
 									*/
-
-#endif

@@ -4,8 +4,7 @@
  * an engine: those of one prompt of the same. A job is freed when nobody refers to it: its
  * connection, and each call that an engine's thread has yet to run. serve.lock guards the list of
  * jobs and what comments say. "The engine's thread" is that of a choice's replica. */
-#ifndef CUTAWAY_SERVE_IMPL_H
-#define CUTAWAY_SERVE_IMPL_H
+#pragma once
 
 #include <netinet/in.h>
 #include <pthread.h>
@@ -440,5 +439,3 @@ const char *enter_origin(const struct job *j);
 /* ---- addresses (where.c) ---- */
 /* In figures; "" for one of this machine alone. An IPv4 address in an IPv6 one is told as IPv4. */
 void where_text(const struct sockaddr *a, char out[INET6_ADDRSTRLEN]);
-
-#endif

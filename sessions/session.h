@@ -5,8 +5,7 @@
  * session_begin() emits the first events, which every sink and the recording get. Closing goes in
  * this order: actor, engine, writer (which writes what is left), ring. Thread: any one; with an
  * actor, calls of the engine after session_begin() go through that. */
-#ifndef CUTAWAY_SESSIONS_SESSION_H
-#define CUTAWAY_SESSIONS_SESSION_H
+#pragma once
 
 #include "base/err.h"
 #include "engine/core/actor.h"
@@ -51,5 +50,3 @@ int session_begin(
 /* Closes what is open; a session that was never opened (all zero) is fine. -1: the recording had
  * failed. */
 int session_close(struct session *s, struct err *e);
-
-#endif

@@ -7,8 +7,7 @@
  * it drew when the step ends (cost.h says when that is).
  *
  * With --prefill-ranks each replica has ranks for its prompts (prompts.h). Thread: the caller's. */
-#ifndef CUTAWAY_SIMULATE_FLEET_H
-#define CUTAWAY_SIMULATE_FLEET_H
+#pragma once
 
 #include "engine/core/engine.h"
 #include "load/tally.h"
@@ -53,5 +52,3 @@ struct fleet_counts {
 /* Runs until the source ends; tallies into *t, which the caller opened. */
 int fleet_run(const struct fleet_options *o, const struct fleet_source *source, struct tally *t,
 	struct fleet_counts *out, struct err *e);
-
-#endif

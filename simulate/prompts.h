@@ -4,8 +4,7 @@
  * slot with its pages. Each rank has a queue: one prompt after the other, chunk by chunk; what a
  * chunk stored is the replica's when it ends, and the newest token's row is never among it. Not
  * simulated: pages of the prefix cache that a rank is given first. Thread: the caller's. */
-#ifndef CUTAWAY_SIMULATE_PROMPTS_H
-#define CUTAWAY_SIMULATE_PROMPTS_H
+#pragma once
 
 #include "engine/core/engine.h"
 #include "engine/sched/sched.h"
@@ -34,5 +33,3 @@ void prompts_close(struct prompts *p);
 
 void prompts_chunk_ended(struct prompt_rank *p);
 bool prompts_run(const struct prompts *p); /* a chunk is under way */
-
-#endif

@@ -1,8 +1,7 @@
 /* An engine without a model: the engine's own scheduler, pages and prefix cache, step by step, with
  * tokens that are known beforehand. What a step costs is the caller's (cost.h), and so is the time:
  * here it is counted in steps. Thread: the caller's; replicas share nothing. */
-#ifndef CUTAWAY_SIMULATE_REPLICA_H
-#define CUTAWAY_SIMULATE_REPLICA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ int replica_submit(struct replica *p, const struct engine_request *q, void *data
 bool replica_idle(const struct replica *p);
 /* One step. No rows: nothing was computed, and no time passed. */
 struct step_shape replica_step(struct replica *p);
-
-#endif

@@ -1,7 +1,6 @@
 /* cutaway simulate: a load on a fleet of replicas (fleet.h), and a recording's requests simulated
  * and compared with what was measured. Thread: the caller's. */
-#ifndef CUTAWAY_SIMULATE_H
-#define CUTAWAY_SIMULATE_H
+#pragma once
 
 #include "sessions/history/history.h"
 #include "load/load.h"
@@ -39,5 +38,3 @@ void measured_close(struct measured *m);
 /* Replays its arrivals, prompts and lengths. Takes of s the cost, the router and the replicas; its
  * settings are the caller's to take from m->engine. */
 int simulate_against(struct simulation *s, const struct measured *m, struct err *e);
-
-#endif

@@ -2,8 +2,7 @@
  * generated columns or virtual tables; sizes limited; tables and columns as in the event table
  * (others are ignored); pages checked. The caller checks the values, row by row. Thread: the
  * connection belongs to one thread. */
-#ifndef CUTAWAY_TRACE_FOREIGN_H
-#define CUTAWAY_TRACE_FOREIGN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -40,5 +39,3 @@ int foreign_check_plain(
 
 /* Sets *e from the connection's last error. Returns -1. */
 int foreign_fail(sqlite3 *db, const char *path, struct err *e);
-
-#endif

@@ -3,8 +3,7 @@
  * nothing can stop; so texts and patterns are bounded, too; of the functions that take the product
  * of two lengths instr() and replace() are our own, and the others are not there. Thread: that of
  * the connection. */
-#ifndef CUTAWAY_TRACE_QUERY_H
-#define CUTAWAY_TRACE_QUERY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ int64_t query_spent(const struct query_bound *b); /* processor time since then, 
 
 /* For an authorizer: whether a query may call the function. */
 bool query_may_call(const char *function);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Opens read-only; works for a file that is being written and on read-only media. Thread: any
  * one. */
-#ifndef CUTAWAY_TRACE_READER_H
-#define CUTAWAY_TRACE_READER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -78,5 +77,3 @@ int reader_page_history(struct reader *r, int64_t page, int64_t before, int max,
 enum reader_mark { MARK_TURN, MARK_REJECTED, MARK_EVICTED };
 int reader_marks(struct reader *r, int64_t first, int64_t last,
 	void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg, struct err *e);
-
-#endif

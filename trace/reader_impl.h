@@ -1,6 +1,5 @@
 /* Internal: what the reader's files share. */
-#ifndef CUTAWAY_TRACE_READER_IMPL_H
-#define CUTAWAY_TRACE_READER_IMPL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -48,5 +47,3 @@ int reader_take(
 	struct reader *r, sqlite3_stmt *s, enum ev_kind kind, int64_t seq, struct event *ev);
 /* Whether the file has keyframes, and statements for them. */
 int reader_find_keyframes(struct reader *r);
-
-#endif

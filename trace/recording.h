@@ -6,8 +6,7 @@
  * so a kill leaves a valid prefix; (3) after a failure nothing more is written; (4) what was
  * synced survives a loss of power, and what remains then is a valid prefix, too
  * (tests/unit/trace/test_power.c). Thread: one at a time. */
-#ifndef CUTAWAY_TRACE_RECORDING_H
-#define CUTAWAY_TRACE_RECORDING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ struct recording_size {
 	int64_t synced_seq; /* last one that survives a loss of power */
 };
 struct recording_size recording_size(const struct recording *r);
-
-#endif

@@ -4,8 +4,7 @@
  * ring is full of events not yet written (the log is never lossy), and counts that; (3) a viewer
  * that was overrun learns from which seq on it must catch up (from the log, or with a gap shown).
  * Memory is taken once, at open; a push allocates nothing. */
-#ifndef CUTAWAY_TRACE_RING_H
-#define CUTAWAY_TRACE_RING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ struct ring_stats {
 	int64_t stripped;         /* events too large: kept without their spans */
 };
 void ring_stats(const struct ring *r, struct ring_stats *out); /* any thread */
-
-#endif

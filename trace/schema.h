@@ -4,8 +4,7 @@
  * names the values of code lists, `doc` describes every table, view and column. The views answer
  * common questions in readable columns; this program reads none but its own (schema_temp_views),
  * and never runs those of a foreign file. Thread: any; no state. */
-#ifndef CUTAWAY_TRACE_SCHEMA_H
-#define CUTAWAY_TRACE_SCHEMA_H
+#pragma once
 
 #include <sqlite3.h>
 
@@ -57,5 +56,3 @@ char *schema_select_sql(enum ev_kind kind); /* the same columns where seq >= ?1,
 char *schema_uri(const char *path, const char *query);
 /* sqlite3_open_v2() of it, by a connection of one thread. Returns SQLite's code. */
 int schema_open(sqlite3 **db, const char *path, const char *query, int flags);
-
-#endif

@@ -9,8 +9,7 @@
  * is lost.
  *
  * Thread: the buffer's owner's. */
-#ifndef CUTAWAY_TRACE_TIMES_H
-#define CUTAWAY_TRACE_TIMES_H
+#pragma once
 
 #include "event/event.h"
 
@@ -24,5 +23,3 @@ struct times_buf {
  * use. Bytes that are no packed form give an empty list. 0, or -1: no memory. */
 int times_pack(struct times_buf *buf, struct ev_span stages, struct ev_span *out);
 int times_unpack(struct times_buf *buf, struct ev_span packed, struct ev_span *out);
-
-#endif

@@ -5,8 +5,7 @@
  * ends the recording, never the engine; (4) a finished session leaves WAL mode: one file; (5) each
  * transaction is synced after its commit, but on a slow disk only so often that syncs take a tenth
  * of the time: a loss of power loses no more than a kill, or ten times the duration of a sync. */
-#ifndef CUTAWAY_TRACE_WRITER_H
-#define CUTAWAY_TRACE_WRITER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ int64_t writer_processor_ns(struct writer *w);
  * catching up). -1: recording has stopped. Any thread. */
 int writer_flush(struct writer *w);
 const char *writer_path(const struct writer *w);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Every number of a file is checked here. The first failure stays in f->e; functions called after
  * it return something harmless. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_ARCH_ARCH_H
-#define CUTAWAY_ENGINE_ARCH_ARCH_H
+#pragma once
 
 #include <stddef.h>
 
@@ -109,5 +108,3 @@ int32_t arch_gemma_layer(struct arch_file *f, struct model *m, int32_t i);
  * LongRoPE (Ding et al. 2024), or one factor a frequency (Llama 3: the tensor rope_freqs.weight).
  * Follows the configuration, never the current length. */
 void arch_scale_rope(struct arch_file *f, const struct model_config *c, struct model_rope *rope);
-
-#endif

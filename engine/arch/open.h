@@ -1,7 +1,6 @@
 /* Opens a model: its family reads the file's metadata, and weights come from the file into the back
  * end's layout. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_ARCH_OPEN_H
-#define CUTAWAY_ENGINE_ARCH_OPEN_H
+#pragma once
 
 #include "engine/model/model.h"
 
@@ -22,5 +21,3 @@ struct model_options {
  * On success config.ctx_train is the model's and *ctx the one to use. */
 int model_open(struct model **m, const struct gguf *g, struct k_ctx *kernels,
 	const struct model_options *o, int32_t *ctx, struct err *e);
-
-#endif

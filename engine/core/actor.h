@@ -4,8 +4,7 @@
  * engine's thread, between two steps. While no call waits and the engine is neither paused nor
  * idle, it steps. Events reach the UI through the ring (trace/ring.h), never through this. Thread:
  * any may call and post; one takes the answers. */
-#ifndef CUTAWAY_ENGINE_ACTOR_H
-#define CUTAWAY_ENGINE_ACTOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ bool actor_steps(struct actor *a); /* paused, or on the steps that actor_step() 
 void actor_pace(struct actor *a, double per_s);
 /* Runs n steps, then is paused again. */
 void actor_step(struct actor *a, int n);
-
-#endif

@@ -2,8 +2,7 @@
  * cache, drafts, requests and events are the same for every implementation. There are two: the
  * model on the kernels (compute_model.c), and given tokens (compute_given.c), which run a recording
  * again under other settings without its model. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_COMPUTE_H
-#define CUTAWAY_ENGINE_COMPUTE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ bool compute_draw(struct engine *e, const struct request *r, int32_t pos, int32_
 double compute_logp(const struct engine *e, int32_t out, int32_t id);
 int32_t compute_top(
 	const struct engine *e, int32_t out, int32_t most, int32_t given, struct k_draw_entry *top);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * Thread: all calls from one thread (see actor.h for an engine on a thread of its own). A decode
  * step allocates nothing. */
-#ifndef CUTAWAY_ENGINE_ENGINE_H
-#define CUTAWAY_ENGINE_ENGINE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -156,5 +155,3 @@ void engine_observe(struct engine *e, bool on);
 
 /* Observes every row of the next step, whatever attention-every says: for single-stepping. */
 void engine_look_closely(struct engine *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* The members of struct engine: those of the run, which every engine_*.c may use, and parts that
  * belong to one file each. */
-#ifndef CUTAWAY_ENGINE_IMPL_H
-#define CUTAWAY_ENGINE_IMPL_H
+#pragma once
 
 #include "engine/draft/draft.h"
 #include "engine/draft/draft_cost.h"
@@ -300,5 +299,3 @@ int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, stru
 void engine_close_pages(struct engine *e);
 /* engine_pin.c: a setting changes what would be cached: all pins end, and the cache is empty. */
 void engine_clear_prefix(struct engine *e);
-
-#endif

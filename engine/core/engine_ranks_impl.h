@@ -1,6 +1,5 @@
 /* What files of engine_ranks.h share: messages, and what each rank says. */
-#ifndef CUTAWAY_ENGINE_RANKS_IMPL_H
-#define CUTAWAY_ENGINE_RANKS_IMPL_H
+#pragma once
 
 #include <pthread.h>
 
@@ -64,5 +63,3 @@ int engine_ranks_share_cpus(struct engine_options *o, int32_t n, const char *wha
 /* engine_ranks_events.c: what this rank has, when its engine is open; that, and what it did. */
 void engine_ranks_look(struct engine *e);
 struct reply engine_ranks_reply(const struct engine *e);
-
-#endif

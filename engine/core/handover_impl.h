@@ -10,8 +10,7 @@
  * request was called back its pages are nobody's; (3) `has` marks pages that the prefix cache has
  * kept since the rank got them, which are never written. Threads: the engine's; a worker for each
  * rank, which alone uses its transport. */
-#ifndef CUTAWAY_ENGINE_HANDOVER_IMPL_H
-#define CUTAWAY_ENGINE_HANDOVER_IMPL_H
+#pragma once
 
 #include <pthread.h>
 #include <sys/queue.h>
@@ -111,5 +110,3 @@ void handover_free_job(struct handover_job *j);
 
 /* handover_follow.c: a prefill rank computes the job in r->wire. */
 int handover_follow(struct engine *e, struct engine_ranks *r, struct err *err);
-
-#endif

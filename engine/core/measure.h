@@ -1,7 +1,6 @@
 /* Measuring with an engine: the speed of the machine and of steps, for benches and predictions.
  * Requests do not use it. Thread: the engine's, while nothing runs. */
-#ifndef CUTAWAY_ENGINE_MEASURE_H
-#define CUTAWAY_ENGINE_MEASURE_H
+#pragma once
 
 #include "engine/core/engine.h"
 
@@ -21,5 +20,3 @@ struct engine_shadow {
 	double speed;
 };
 bool engine_shadow_at(struct engine *e, int32_t i, struct engine_shadow *out);
-
-#endif

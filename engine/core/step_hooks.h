@@ -8,8 +8,7 @@
  *
  * For a single request whose owner decides about it, see struct request_owner (request.h). Thread:
  * the engine's. A decode step allocates nothing. */
-#ifndef CUTAWAY_ENGINE_STEP_HOOKS_H
-#define CUTAWAY_ENGINE_STEP_HOOKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,5 +85,3 @@ extern const struct step_hooks *const step_hooks_table[];
 
 /* The state of a hook of this engine. */
 void *engine_hook_state(const struct engine *e, const struct step_hooks *ops);
-
-#endif

@@ -1,7 +1,6 @@
 /* Waiting for a condition until a time of the clock that durations are measured with. Thread: any.
  */
-#ifndef CUTAWAY_ENGINE_WAIT_H
-#define CUTAWAY_ENGINE_WAIT_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ static inline int wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_
 
 	return pthread_cond_timedwait(cond, lock, &until);
 }
-
-#endif

@@ -13,8 +13,7 @@
  * are told as tokens. A draw is keyed by its position alone, so the noise of a position is the same
  * in all steps, and an answer is a function of prompt, canvas, settings and seed. Thread: the
  * engine's. After the request is submitted nothing is allocated. */
-#ifndef CUTAWAY_ENGINE_DIFFUSE_CANVAS_H
-#define CUTAWAY_ENGINE_DIFFUSE_CANVAS_H
+#pragma once
 
 #include "engine/sample/sampler.h"
 
@@ -38,5 +37,3 @@ struct canvas {
 	int32_t first, end;        /* positions of the block whose logits the next step computes */
 	struct canvas_cell *cell;  /* [limit - n_prompt] */
 };
-
-#endif

@@ -2,8 +2,7 @@
  * confident by the probability of the drawn token (LLaDA's low-confidence remasking; MaskGIT), or
  * by the entropy of the row (Dream), or all whose probability is above a threshold and at least the
  * best (Fast-dLLM, Wu et al. 2025). Equal ones: the first position. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_DIFFUSE_SCHEDULE_H
-#define CUTAWAY_ENGINE_DIFFUSE_SCHEDULE_H
+#pragma once
 
 #include "engine/settings/options.h"
 
@@ -14,5 +13,3 @@ enum ev_code_schedule schedule_code(const struct engine_options *o);
 void schedule_block(struct request *r);
 /* Marks the cells of the block that the step fixes, of those that were drawn. */
 void schedule_choose(struct request *r);
-
-#endif

@@ -9,8 +9,7 @@
  * A drafter may keep state by request, but a request can be rewound, preempted, or never come
  * again: the ids passed to each call are authoritative. forget() reports that one has ended.
  * Thread: the engine's. propose() and learn() allocate nothing once a request is known. */
-#ifndef CUTAWAY_ENGINE_DRAFT_H
-#define CUTAWAY_ENGINE_DRAFT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -249,5 +248,3 @@ int32_t draft_random(const int32_t *ids, int32_t n, int32_t position);
 /* Reads "4,2,8": at most cap numbers in [least, most]; returns how many, or -1. NULL and "" have
  * none. */
 int draft_numbers(const char *args, int32_t least, int32_t most, int32_t *out, int cap);
-
-#endif

@@ -15,8 +15,7 @@
  * it reads. Then every choice depends on the tokens alone, for tests, proofs and comparisons that
  * no other load can disturb. Thread: the engine's. Measuring takes half a second on the model and
  * machine of docs/speculation.md. */
-#ifndef CUTAWAY_ENGINE_DRAFT_COST_H
-#define CUTAWAY_ENGINE_DRAFT_COST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -66,5 +65,3 @@ void draft_cost_note(
 /* Predicted kernel time of a step; rows may be a fraction, or more than 64 (then by the last
  * slope). 0 if nothing was measured. */
 double draft_cost_ns(const struct draft_cost *c, double rows, double depth);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A file is not trusted: its metadata is checked against the target before it is used. Thread: the
  * engine's. */
-#ifndef CUTAWAY_ENGINE_DRAFT_FILE_H
-#define CUTAWAY_ENGINE_DRAFT_FILE_H
+#pragma once
 
 #include "engine/draft/draft.h"
 #include "engine/model/gguf.h"
@@ -55,5 +54,3 @@ static inline int32_t draft_true_id(const struct draft_head *h, int32_t row)
 {
 	return h->ids ? h->ids[row] : row;
 }
-
-#endif

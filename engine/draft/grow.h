@@ -7,8 +7,7 @@
  * its children, which are worth less, would cost more than they bring, since they take a pass
  * besides their rows, is not expanded: see struct gain. Thread: the engine's. Nothing is allocated
  * after opening. */
-#ifndef CUTAWAY_ENGINE_DRAFT_GROW_H
-#define CUTAWAY_ENGINE_DRAFT_GROW_H
+#pragma once
 
 #include "engine/draft/draft.h"
 #include "engine/draft/guess.h"
@@ -100,5 +99,3 @@ void grow_add(
 	struct grow *g, int32_t tree, int32_t node, const struct draft_guess *guess, int32_t n);
 int grow_levels(struct grow *g, struct err *e);
 void grow_write(struct grow *g);
-
-#endif

@@ -5,8 +5,7 @@
  * rule 15), which agree more often than independent draws would. Under modified rejection they are
  * drawn independently (PURPOSE_DRAFT) and without replacement, with their distribution. Thread: the
  * engine's. Nothing is allocated after opening. */
-#ifndef CUTAWAY_ENGINE_DRAFT_GUESS_H
-#define CUTAWAY_ENGINE_DRAFT_GUESS_H
+#pragma once
 
 #include "engine/draft/draft.h"
 #include "engine/draft/file.h"
@@ -39,5 +38,3 @@ void guesser_begin(struct guesser *g);
 int32_t guess_row(struct guesser *g, const struct draft_job *job, const int32_t *path,
 	int32_t depth, const float *logits, const struct k_logit_stats *stats, int32_t fan,
 	struct draft_guess *out);
-
-#endif

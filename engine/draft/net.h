@@ -2,8 +2,7 @@
  * borrows the target's parts, with a head that may be trimmed, and the trees that grow from it.
  *
  * Thread: the engine's. Nothing is allocated after opening. */
-#ifndef CUTAWAY_ENGINE_DRAFT_NET_H
-#define CUTAWAY_ENGINE_DRAFT_NET_H
+#pragma once
 
 #include "engine/draft/draft.h"
 #include "engine/draft/file.h"
@@ -96,5 +95,3 @@ void net_copy_end(struct net_copy *c);
 
 /* Grows the trees from what they were offered, and writes them to the jobs. */
 int net_grow(struct net *net, struct err *e);
-
-#endif

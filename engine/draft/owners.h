@@ -1,7 +1,6 @@
 /* Maps requests to a drafter's slots, as many as the engine has; a new request takes the least
  * recently used one. Thread: the engine's. Nothing is allocated after opening. */
-#ifndef CUTAWAY_ENGINE_DRAFT_OWNERS_H
-#define CUTAWAY_ENGINE_DRAFT_OWNERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ int32_t owners_find(struct owners *o, int64_t request); /* -1: it has none */
 /* Its own, or one newly assigned: then *is_new, and its contents are another request's. */
 int32_t owners_take(struct owners *o, int64_t request, bool *is_new);
 void owners_drop(struct owners *o, int64_t request);
-
-#endif

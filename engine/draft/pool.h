@@ -1,7 +1,6 @@
 /* The texts of a session, for drafters that look n-grams up in them: bounded, with an index by the
  * last tokens. The oldest 128 tokens are dropped when it is full. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_DRAFT_POOL_H
-#define CUTAWAY_ENGINE_DRAFT_POOL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ int32_t pool_find(const struct pool *p, const int32_t *ids, int32_t n, int32_t p
 int32_t pool_match(const struct pool *p, int32_t place, const int32_t *ids, int32_t n, int32_t max);
 /* Copies at most k tokens that follow the place; returns how many. */
 int32_t pool_read(const struct pool *p, int32_t place, int32_t k, int32_t *out);
-
-#endif

@@ -10,8 +10,7 @@
  * Sums are kept twice: of the whole session, and exponentially decayed with a half-life of
  * SHADOW_HALF tokens, by which predictions are made. Thread: the engine's. After open nothing is
  * allocated. */
-#ifndef CUTAWAY_ENGINE_SHADOW_H
-#define CUTAWAY_ENGINE_SHADOW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -75,5 +74,3 @@ double shadow_speed(
  * is best. */
 int32_t shadow_best(const struct shadow_sums *sums, const struct draft_cost *c, int32_t most,
 	int32_t n, double *speed);
-
-#endif

@@ -6,8 +6,7 @@
  * what is valid: for other ids the entries of the common prefix are kept. A slot whose request has
  * ended keeps its entries until another request takes it, preferably one with the same prefix (the
  * next turn of a conversation). Thread: the engine's. Nothing is allocated after opening. */
-#ifndef CUTAWAY_ENGINE_DRAFT_SLOTS_H
-#define CUTAWAY_ENGINE_DRAFT_SLOTS_H
+#pragma once
 
 #include "engine/draft/grow.h"
 #include "engine/memory/memory.h"
@@ -57,5 +56,3 @@ void slots_begin(struct slots *s);
  * first child, for others one of their own with a copy of what the tree wrote on the path. */
 const int32_t *slots_table(
 	struct slots *s, const struct slot *slot, struct grow_tree *t, int32_t node);
-
-#endif

@@ -1,7 +1,6 @@
 /* Draft trees in terms of pages: branches have pages of their own, beside those of the sequence,
  * and the one that is kept becomes the sequence's. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_DRAFT_TREE_H
-#define CUTAWAY_ENGINE_DRAFT_TREE_H
+#pragma once
 
 #include "engine/draft/draft.h"
 #include "engine/memory/memory.h"
@@ -26,5 +25,3 @@ void draft_states(struct memory *m, int32_t g, const struct draft *draft, struct
 /* The states on the path to `node` become the sequence's; row as above. */
 void draft_keep_states(struct memory *m, int32_t g, const struct memory_table *t,
 	const struct draft *draft, int32_t node, int32_t pos, const struct k_state_row *row);
-
-#endif

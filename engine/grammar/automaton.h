@@ -6,8 +6,7 @@
  *
  * Memory is bounded: where a grammar needs more stacks or states than AUTOMATON_MOST_*, failed is
  * set, and no byte leads anywhere any more. Thread: one. */
-#ifndef CUTAWAY_ENGINE_GRAMMAR_AUTOMATON_H
-#define CUTAWAY_ENGINE_GRAMMAR_AUTOMATON_H
+#pragma once
 
 #include "engine/grammar/program.h"
 
@@ -73,5 +72,3 @@ bool automaton_is_whole(struct automaton *a, int32_t state);
 int32_t automaton_describe(const struct automaton *a, int32_t state, char *buf, size_t cap);
 /* The name of the rule that its deepest stack is in; "" in the end. */
 const char *automaton_rule(const struct automaton *a, int32_t state);
-
-#endif

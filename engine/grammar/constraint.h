@@ -5,8 +5,7 @@
  *
  * A spec says which grammar: "json", "schema:JSON", "regex:EXPRESSION", "choice:A|B" (or a JSON
  * array of texts), "gbnf:GRAMMAR" (readers.h). Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_GRAMMAR_CONSTRAINT_H
-#define CUTAWAY_ENGINE_GRAMMAR_CONSTRAINT_H
+#pragma once
 
 #include "engine/grammar/mask.h"
 #include "engine/text/tokenizer.h"
@@ -56,5 +55,3 @@ int32_t bound_next(const struct bound *b, int32_t state, int32_t id, int32_t pos
 const struct mask *bound_mask(struct bound *b, int32_t state, const char **why);
 /* Where a token dies: the bytes of it that lead on, and the rule that forbids the next one. */
 int32_t bound_forbids(const struct bound *b, int32_t state, int32_t id, const char **rule);
-
-#endif

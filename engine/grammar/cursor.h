@@ -1,6 +1,5 @@
 /* Reading a text of UTF-8 character by character. Thread: any one. */
-#ifndef CUTAWAY_ENGINE_GRAMMAR_CURSOR_H
-#define CUTAWAY_ENGINE_GRAMMAR_CURSOR_H
+#pragma once
 
 #include "engine/grammar/expr.h"
 
@@ -44,5 +43,3 @@ int32_t cursor_number(struct cursor *c);
 bool cursor_repeat(struct cursor *c, int32_t *least, int32_t *most);
 /* The error of what is next, with the line and the characters there. Returns EXPR_FAILED. */
 int32_t cursor_fail(struct cursor *c, const char *what);
-
-#endif

@@ -5,8 +5,7 @@
  * built of it is EXPR_FAILED, too: readers check once, at their end, and the error is in the
  * grammar. Nothing here recurses deeper than what readers allow (GRAMMAR_NESTING).
  * Thread: the grammar's owner. */
-#ifndef CUTAWAY_ENGINE_GRAMMAR_EXPR_H
-#define CUTAWAY_ENGINE_GRAMMAR_EXPR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -149,5 +148,3 @@ bool points_have(const struct points *p, uint32_t c);
 void points_free(struct points *p);
 /* One of them in UTF-8. Takes them. */
 int32_t expr_of_points(struct grammar *g, struct points *p);
-
-#endif

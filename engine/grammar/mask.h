@@ -3,8 +3,7 @@
  *
  * A grammar of a client is untrusted: a walk that takes more than MASK_WORK stacks fails the
  * automaton. Thread: one. */
-#ifndef CUTAWAY_ENGINE_GRAMMAR_MASK_H
-#define CUTAWAY_ENGINE_GRAMMAR_MASK_H
+#pragma once
 
 #include "engine/grammar/automaton.h"
 #include "engine/grammar/spell.h"
@@ -55,5 +54,3 @@ void masks_close(struct masks *m);
 const struct mask *mask_of(struct masks *m, int32_t state);
 /* The state after a token, or STATE_DEAD. */
 int32_t masks_next(struct masks *m, int32_t state, int32_t id);
-
-#endif

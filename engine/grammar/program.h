@@ -1,7 +1,6 @@
 /* A grammar as the automaton runs it: nodes, each of which takes a byte or says where to go on.
  * Thread: read-only once compiled. */
-#ifndef CUTAWAY_ENGINE_GRAMMAR_PROGRAM_H
-#define CUTAWAY_ENGINE_GRAMMAR_PROGRAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ struct program {
 /* -1 with the error: a rule that is not defined, begins with itself or never ends. */
 int grammar_compile(struct grammar *g, struct program *out, struct err *e);
 void program_free(struct program *p);
-
-#endif

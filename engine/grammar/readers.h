@@ -2,8 +2,7 @@
  * in g->err (ERR_USAGE: what, where, what is supported). Nothing is taken in silence: what a reader
  * does not know, it refuses, so that an answer is never bound less than was asked.
  * Texts are untrusted: GRAMMAR_MOST_* bound time and memory. Thread: any one. */
-#ifndef CUTAWAY_ENGINE_GRAMMAR_READERS_H
-#define CUTAWAY_ENGINE_GRAMMAR_READERS_H
+#pragma once
 
 #include "engine/grammar/expr.h"
 
@@ -44,5 +43,3 @@ void choice_read(struct grammar *g, const char *text, size_t size);
 void schema_read(struct grammar *g, const char *text, size_t size);
 /* Any JSON object (OpenAI's json_object). */
 void json_read(struct grammar *g, const char *none, size_t size);
-
-#endif

@@ -9,8 +9,7 @@
  * The rules are sound: each text that they allow is JSON that satisfies the schema. They may allow
  * fewer: properties come in the schema's order, numbers have 15 digits.
  * Thread: the grammar's owner. */
-#ifndef CUTAWAY_ENGINE_GRAMMAR_SCHEMA_IMPL_H
-#define CUTAWAY_ENGINE_GRAMMAR_SCHEMA_IMPL_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -154,5 +153,3 @@ int32_t json_other_keys(struct schema *s, struct word *w, int32_t n);
 int32_t json_string_expr(struct grammar *g, const char *text);
 /* Canonical, without blanks; malloc'd. NULL: no memory, or a number that a double does not have. */
 char *json_canonical(const cJSON *v);
-
-#endif

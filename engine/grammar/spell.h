@@ -1,7 +1,6 @@
 /* A vocabulary by spelling: a trie of the bytes of all tokens that text is made of, in depth-first
  * order, so that the tokens below a node are neighbours. Thread: read-only once open. */
-#ifndef CUTAWAY_ENGINE_GRAMMAR_SPELL_H
-#define CUTAWAY_ENGINE_GRAMMAR_SPELL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ struct spell {
 /* tokens [vocab]: their bytes, which must outlive it; of size 0: none that text is made of. */
 int spell_open(struct spell *s, const struct gguf_text *tokens, int32_t vocab, struct err *e);
 void spell_close(struct spell *s);
-
-#endif

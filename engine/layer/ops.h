@@ -1,6 +1,5 @@
 /* What ops of several layers have in common. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_LAYER_OPS_H
-#define CUTAWAY_ENGINE_LAYER_OPS_H
+#pragma once
 
 #include "engine/run/forward.h"
 
@@ -63,5 +62,3 @@ void states_need(const struct matrix_states *s, struct forward_needs *n);
 void states_conv(struct forward *f, const struct matrix_states *s);
 /* Then the op of the matrices, by rates in f->own.q, to f->own.up; the caller sets q, k and v. */
 struct k_linear *states_linear(struct forward *f, const struct matrix_states *s);
-
-#endif

@@ -17,8 +17,7 @@
  * those between sinks and a window.
  *
  * Thread: the engine's. After open nothing is allocated. */
-#ifndef CUTAWAY_ENGINE_MEMORY_MEMORY_H
-#define CUTAWAY_ENGINE_MEMORY_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -233,5 +232,3 @@ extern const struct memory_kind memory_paged, memory_window, memory_recent, memo
 extern const struct memory_kind *const memory_kinds[];
 /* By the code in the log; NULL: there is none. */
 const struct memory_kind *memory_kind_of(int64_t code);
-
-#endif

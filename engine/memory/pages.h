@@ -6,8 +6,7 @@
  * with more than one reader, or kept by the cache, is never written: pages_writable() copies it
  * first; (4) counts agree with the pages; (5) what a pin keeps the cache keeps. Every change is
  * told through `on_change`. Thread: the engine's. After open nothing is allocated. */
-#ifndef CUTAWAY_ENGINE_MEMORY_PAGES_H
-#define CUTAWAY_ENGINE_MEMORY_PAGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,5 +75,3 @@ void pages_unpin(struct pages *p, int32_t page, int64_t pin, int32_t block);
 
 /* The contents of one page to another. */
 void pages_copy(struct pages *p, int32_t to, int32_t from);
-
-#endif

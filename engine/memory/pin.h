@@ -9,8 +9,7 @@
  *
  * Invariants (tests check them: pins_check): (1) a page has as many pins as keep it, and a node as
  * many as pass through it; (2) what a pin has reached is in the tree. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_MEMORY_PIN_H
-#define CUTAWAY_ENGINE_MEMORY_PIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ int32_t pins_shared(
  * NULL: none of them. */
 struct pin *pins_giving(
 	const struct prefix *p, const int32_t *ids, int32_t n_blocks, int32_t *blocks);
-
-#endif

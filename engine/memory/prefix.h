@@ -17,8 +17,7 @@
  * and no others are; (2) a node's parent is a node; n_children counts; (3) every node is found by
  * its key; (4) a node whose block all rows of a group read has a page of it, and every node has one
  * of some group, a child or a pin. Thread: the engine's. After open nothing is allocated. */
-#ifndef CUTAWAY_ENGINE_MEMORY_PREFIX_H
-#define CUTAWAY_ENGINE_MEMORY_PREFIX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -140,5 +139,3 @@ void prefix_clear(struct prefix *p);
 /* Takes over what `old` evicted, so that a miss in a cache that was made anew is still explained.
  */
 void prefix_keep_evicted(struct prefix *p, struct prefix *old);
-
-#endif

@@ -5,8 +5,7 @@
  * last one that lets go of it. Who opens a model while another is still loading the same one loads
  * its own. Ownership: one reference for each arena_find() that found one and for each arena_keep().
  * Thread: any. */
-#ifndef CUTAWAY_ENGINE_ARENA_H
-#define CUTAWAY_ENGINE_ARENA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ struct arena *arena_find(const struct arena_key *key);
  * caller's. */
 struct arena *arena_keep(const struct arena_key *key, uint8_t *data, uint64_t plan);
 void arena_drop(struct arena *a); /* NULL is fine */
-
-#endif

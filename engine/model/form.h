@@ -1,8 +1,7 @@
 /* What weights are rounded to: a format of GGUF files, or a grid of any bits and groups, whose
  * values a file holds as floats (its true size is counted, not that of the file). Thread: any; no
  * state. */
-#ifndef CUTAWAY_ENGINE_QUANT_FORM_H
-#define CUTAWAY_ENGINE_QUANT_FORM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,5 +76,3 @@ void form_row_apart(const struct quant_form *f, const bool *apart, const float *
 /* Rounds row r: bytes as in the file. */
 void form_row(const struct quant_form *f, const struct form_scales *s, int64_t r, const float *x,
 	int32_t cols, uint8_t *out);
-
-#endif

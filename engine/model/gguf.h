@@ -6,8 +6,7 @@
  * Ownership: everything returned lives until gguf_close. Thread: one opens and closes; in between
  * nothing changes and reads have no file position (pread), so any number may read at once, each
  * with an err of its own. Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md */
-#ifndef CUTAWAY_ENGINE_GGUF_H
-#define CUTAWAY_ENGINE_GGUF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -87,5 +86,3 @@ int gguf_read_part(const struct gguf *g, const struct gguf_tensor *t, size_t at,
 const struct file_stamp *gguf_stamp(const struct gguf *g);
 /* ERR_INPUT if it has been written to since: the data read may mix two versions. */
 int gguf_unchanged(const struct gguf *g, struct err *e);
-
-#endif

@@ -4,8 +4,7 @@
  * as it has been parsed, and never through the mapping: a file that shrinks gives an error here.
  * Invariants: pos <= n_head <= size; every offset kept in a struct has been checked: it and the
  * data at it lie below n_head. */
-#ifndef CUTAWAY_ENGINE_GGUF_PRIVATE_H
-#define CUTAWAY_ENGINE_GGUF_PRIVATE_H
+#pragma once
 
 #include "engine/model/gguf.h"
 
@@ -66,5 +65,3 @@ int gguf_take_metadata(struct gguf *g, uint64_t n, struct err *e);
 /* Reads n descriptions at pos and checks that the data lies in the file, aligned, without
  * overlaps. */
 int gguf_take_tensors(struct gguf *g, uint64_t n, struct err *e);
-
-#endif

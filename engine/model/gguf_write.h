@@ -3,8 +3,7 @@
  *
  * Order of calls: begin, then pairs, then tensors, then end. A failure (no memory) stays in
  * `failed`, and all calls after it do nothing. Thread: any one. */
-#ifndef CUTAWAY_ENGINE_GGUF_WRITE_H
-#define CUTAWAY_ENGINE_GGUF_WRITE_H
+#pragma once
 
 #include "engine/model/gguf.h"
 
@@ -38,5 +37,3 @@ static inline uint64_t gguf_aligned(uint64_t n, size_t align)
 {
 	return (n + align - 1) / align * align;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * parameters. forward.c walks the list and knows no kind; engine/arch/ makes the list from a file.
  *
  * A block adds its result to the residual stream f->x [rows, dim]. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_LAYER_LAYER_H
-#define CUTAWAY_ENGINE_LAYER_LAYER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -371,5 +370,3 @@ void block_free(struct block *b);
 /* Gives a layer the kind and shape of another, for tensors of its own. -1 if memory ran out. */
 int layer_like(struct layer *l, const struct layer *model);
 void layer_free(struct layer *l);
-
-#endif

@@ -3,8 +3,7 @@
  * Weights live once, in the back end's own layout, in one arena, which models of one file may
  * share; the file is not kept in memory beside it. Constant after model_open but for
  * model_add_columns. Ownership: who opens closes; the kernel context must outlive the model. */
-#ifndef CUTAWAY_ENGINE_MODEL_H
-#define CUTAWAY_ENGINE_MODEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -107,5 +106,3 @@ bool model_turns(const struct model *m);
 enum k_type model_weight_type(const struct gguf *g);
 /* The context that a file's model was made for, without opening it; 0 with an error. */
 int32_t model_context(const struct gguf *g, struct err *e);
-
-#endif

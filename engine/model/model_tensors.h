@@ -1,7 +1,6 @@
 /* Loading of tensors into a plan of weights (weights.h), for models and for drafters' files. The
  * first failure is kept in e, and all calls after it do nothing. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_MODEL_TENSORS_H
-#define CUTAWAY_ENGINE_MODEL_TENSORS_H
+#pragma once
 
 #include "engine/model/model.h"
 
@@ -47,5 +46,3 @@ void model_load_layer(struct model_loader *l, struct layer *layer, int32_t i);
  * blk.0 … of a drafter's file. Freed by layer_free(), also after a failure, which is in l->e. */
 void model_load_layers(
 	struct model_loader *l, const struct layer *like, struct layer *layer, int32_t n);
-
-#endif

@@ -6,8 +6,7 @@
  * deleted. It appears whole or not at all (written under another name and renamed). A full disk
  * means no cache, never a failure. Thread: as each function says; folders may be shared by programs
  * running at once. */
-#ifndef CUTAWAY_ENGINE_PACKED_CACHE_H
-#define CUTAWAY_ENGINE_PACKED_CACHE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -53,5 +52,3 @@ int packed_cache_list(const char *folder, void (*fn)(void *arg, const struct pac
 	void *arg, struct err *e);
 /* Deletes all files but those that a program is writing. */
 int packed_cache_clear(const char *folder, int *n, uint64_t *bytes, struct err *e);
-
-#endif

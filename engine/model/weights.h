@@ -9,8 +9,7 @@
  * to 64; the plan is a function of the file's tensors and the back end's layout. After
  * weights_load() the arena is constant, and with `share` the process's (arena.h). Thread: the
  * engine's, except the saver, which only reads. */
-#ifndef CUTAWAY_ENGINE_WEIGHTS_H
-#define CUTAWAY_ENGINE_WEIGHTS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -84,5 +83,3 @@ size_t weights_bytes(const struct weights *w, const struct gguf_tensor *t, size_
 int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 	enum weights_cache mode, const atomic_bool *abandon, struct err *e);
 void weights_close(struct weights *w);
-
-#endif

@@ -1,7 +1,6 @@
 /* The largest magnitude of each channel of what the products of the layers read, over a text: what
  * scales of activations are made of, and where outliers are seen. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_CHANNELS_H
-#define CUTAWAY_ENGINE_CHANNELS_H
+#pragma once
 
 #include "engine/run/forward.h"
 
@@ -40,5 +39,3 @@ void channels_free(struct channels *c);
  * is afterwards. */
 int channels_setting(struct engine *e, const char **value, const char *name,
 	int (*measure_fn)(struct engine *e, struct err *err), struct err *err);
-
-#endif

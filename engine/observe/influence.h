@@ -1,6 +1,5 @@
 /* How much parts of a model do, on a text. Thread: any; no state. */
-#ifndef CUTAWAY_ENGINE_QUANT_IMPORTANCE_H
-#define CUTAWAY_ENGINE_QUANT_IMPORTANCE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -11,5 +10,3 @@ double influence_sum(const float *before, const float *after, int64_t rows, int3
  * inputs x. h [n, n], rows `stride` apart: sum of x transpose(x) of these columns. */
 double columns_importance(const float *w, int64_t rows, int32_t cols, int32_t at, int32_t n,
 	const float *h, int32_t stride);
-
-#endif

@@ -1,8 +1,7 @@
 /* A forward pass over one text beside the engine's: buffers and pages of its own, the engine's
  * weights (or, where those are a device's, the file opened again on the CPU), visibility and cache
  * format. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_PASS_H
-#define CUTAWAY_ENGINE_PASS_H
+#pragma once
 
 #include "engine/run/forward.h"
 
@@ -31,5 +30,3 @@ int32_t pass_most(const struct pass *p, int32_t pos, int32_t end);
  * progress returns false. */
 int pass_prefill(struct pass *p, const int32_t *ids, int32_t end,
 	bool (*progress)(void *arg, int32_t done, int32_t all), void *arg, struct err *err);
-
-#endif

@@ -14,8 +14,7 @@
  * is a device's, the first probe also opens the model's file again on the CPU, which gives the same
  * bits, and the engine keeps it: that costs its time, and the weights once more in the host's
  * memory. */
-#ifndef CUTAWAY_ENGINE_PROBE_H
-#define CUTAWAY_ENGINE_PROBE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,5 +90,3 @@ int probe_rows_open(struct probe_rows **r, struct engine *e, const int32_t *ids,
  * may be NULL. */
 const float *probe_rows_next(struct probe_rows *r, struct k_logit_stats *stats, struct err *err);
 void probe_rows_close(struct probe_rows *r); /* NULL is fine */
-
-#endif

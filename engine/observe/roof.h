@@ -1,7 +1,6 @@
 /* The roof that steps are compared with (roof.c): plain reads, bytes a second, as the state of
  * roof_hooks. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_ROOF_H
-#define CUTAWAY_ENGINE_ROOF_H
+#pragma once
 
 #include "engine/core/step_hooks.h"
 
@@ -16,5 +15,3 @@ struct engine_roof {
 };
 
 extern const struct step_hooks roof_hooks;
-
-#endif

@@ -4,8 +4,7 @@
  * The twin has keys and values of its own; the weights are the engine's, unless it has a file of
  * its own. It computes only what has a row to compare with: when a token was drawn, all rows of its
  * text that it has not computed. Thread: the engine's. Nothing is allocated after opening. */
-#ifndef CUTAWAY_ENGINE_TWIN_H
-#define CUTAWAY_ENGINE_TWIN_H
+#pragma once
 
 #include "engine/draft/draft.h"
 #include "kernels/kernels.h"
@@ -41,5 +40,3 @@ struct price {
 };
 struct price price_of(const float *exact, const struct k_logit_stats *of_exact, const float *lossy,
 	const struct k_logit_stats *of_lossy, int32_t vocab, int32_t id);
-
-#endif

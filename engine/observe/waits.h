@@ -11,8 +11,7 @@
  *
  * Thread: the one that steps the engine, and only that one; it may be another one later. Nothing is
  * allocated. */
-#ifndef CUTAWAY_ENGINE_WAITS_H
-#define CUTAWAY_ENGINE_WAITS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -45,5 +44,3 @@ int64_t waits_ask(struct waits *w, const struct k_ctx *kernels);
  * thread began, or -1. */
 int waits_open(int thread);
 int64_t waits_of(int fd);
-
-#endif

@@ -1,7 +1,6 @@
 /* The two halves of watch.c: what routers chose, and what recurrent layers keep. Each has
  * room for n requests, whose places watch.c gives out. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_LAYER_WATCH_HOOK_H
-#define CUTAWAY_ENGINE_LAYER_WATCH_HOOK_H
+#pragma once
 
 #include "engine/core/engine_impl.h"
 
@@ -27,5 +26,3 @@ struct watch_states *watch_states_open(struct engine *e, int32_t n);
 void watch_states_close(struct watch_states *s);
 void watch_states_forget(struct watch_states *s, int32_t place);
 void watch_states_emit(struct engine *e, struct watch_states *s, const struct watched *w);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Errors: -1, with MPI's own words in `why`. Thread: any; calls lock each other out, and none but
  * begin, gather, end and abort waits for others. */
-#ifndef CUTAWAY_ENGINE_MPI_MODULE_H
-#define CUTAWAY_ENGINE_MPI_MODULE_H
+#pragma once
 
 #include "engine/ranks/transport.h"
 
@@ -39,5 +38,3 @@ struct mpi_module {
 };
 
 extern const struct mpi_module cutaway_mpi;
-
-#endif

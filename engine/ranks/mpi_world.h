@@ -1,7 +1,6 @@
 /* The processes of MPI that this one is among: how it joins them, who they are, whether they are
  * still there, how all end. Part of mpi.c. Thread: any, but begin and end, which are main's. */
-#ifndef CUTAWAY_ENGINE_MPI_WORLD_H
-#define CUTAWAY_ENGINE_MPI_WORLD_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -40,5 +39,3 @@ int32_t mpi_world_ended(void);
 bool mpi_world_is_traced(int32_t rank);
 /* " (process 1234 on host)" */
 const char *mpi_world_name(int32_t rank, char text[static 96]);
-
-#endif

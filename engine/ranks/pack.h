@@ -1,6 +1,5 @@
 /* Bytes into a message, or out of it. Thread: any; no state. */
-#ifndef CUTAWAY_ENGINE_PACK_H
-#define CUTAWAY_ENGINE_PACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,5 +13,3 @@ static inline size_t pack_bytes(void *at, uint8_t *data, size_t n, bool pack)
 		memcpy(pack ? (void *)data : at, pack ? at : (void *)data, n);
 	return n;
 }
-
-#endif

@@ -7,8 +7,7 @@
  * others follow: they have pools of the same pages, and get with each step what rank 0's rows are.
  *
  * A rank loads the rows of weights that its ops read. Thread: a rank's engine thread. */
-#ifndef CUTAWAY_ENGINE_RANKS_H
-#define CUTAWAY_ENGINE_RANKS_H
+#pragma once
 
 #include "engine/model/model.h"
 #include "engine/ranks/transport.h"
@@ -209,5 +208,3 @@ void wire_bytes(struct wire *w, void *p, size_t n);
 /* Numbers that a reader leaves in the message, which stays until the next one. */
 void wire_list(struct wire *w, const int32_t **list, int32_t n);
 void ranks_wire_step(struct wire *w, struct forward *f, int32_t n_groups);
-
-#endif

@@ -1,6 +1,5 @@
 /* What files that split a program share: tensor.c, mixture.c. */
-#ifndef CUTAWAY_ENGINE_RANKS_SPLIT_H
-#define CUTAWAY_ENGINE_RANKS_SPLIT_H
+#pragma once
 
 #include "engine/ranks/ranks.h"
 
@@ -29,5 +28,3 @@ struct k_acts split_acts(struct splitting *s, int32_t at, struct k_acts a, int32
 /* mixture.c: if the experts of a mixture begin at the op, they are split, and the last one is next.
  */
 void split_mixture(struct splitting *s);
-
-#endif

@@ -1,8 +1,7 @@
 /* What an op stored in the pages of a cache, as bytes: for ranks that pass keys and values on. Ops
  * that store are rope (keys and values of its rows), encode (codes of the groups of 16 positions
  * that its rows end) and key_range (extents of those). Thread: any; no state. */
-#ifndef CUTAWAY_ENGINE_STORED_H
-#define CUTAWAY_ENGINE_STORED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ size_t stored_copy(
 /* The same of the keys and values of one group of 16 positions in a page. */
 size_t stored_copy_group(
 	const struct k_kv *kv, int32_t layer, int32_t page, int32_t group, uint8_t *data, bool pack);
-
-#endif

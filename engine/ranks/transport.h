@@ -8,8 +8,7 @@
  *
  * Errors: ERR_DEVICE, with the rank that ended, hangs or failed; after one nothing can be exchanged
  * any more. Ownership: who opens closes. Thread: a rank's exchanges are all from one thread. */
-#ifndef CUTAWAY_ENGINE_TRANSPORT_H
-#define CUTAWAY_ENGINE_TRANSPORT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -94,5 +93,3 @@ int transport_mpi_next(struct transport **t, struct err *e);
 void transport_mpi_end(int status);
 /* Told that a rank is waited for; NULL: nobody is. */
 extern void (*transport_note)(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-#endif

@@ -3,8 +3,7 @@
  * (kernels/op/round.h). The model's own weights are decoded by the product; those of `weights` are
  * there once more, rounded, as floats. The output matrix is not part of it. What remains is what
  * either rounding costs, alone. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_FLOATS_H
-#define CUTAWAY_ENGINE_FLOATS_H
+#pragma once
 
 #include "engine/model/form.h"
 #include "engine/run/forward.h"
@@ -25,5 +24,3 @@ void floats_round(struct floats *s, enum k_round_to to, const float *largest, in
 enum k_round_to floats_rounding(const struct floats *s);
 /* From the next step on f multiplies by them; NULL: by its own. */
 void floats_use(struct forward *f, const struct floats *s);
-
-#endif

@@ -4,8 +4,7 @@
  * A batch of rows goes through all layers together; rows of different requests share only the
  * matrix products, which compute each row by itself (law 2). Buffers are allocated once, at open.
  * Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_FORWARD_H
-#define CUTAWAY_ENGINE_FORWARD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -347,5 +346,3 @@ float *forward_final(struct forward *f, int32_t first, int32_t n, struct err *e)
 /* Runs the output norm and matrix alone, over the first n rows of x, n <= max_out: logits and
  * stats. */
 int forward_lens(struct forward *f, int32_t n, struct err *e);
-
-#endif

@@ -2,8 +2,7 @@
  * overwrites; watched, the few values that tell are written to a place of their own for each
  * layer, and their readers read them there. No op is added and no value changes, so neither do
  * bits. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_LAYER_WATCH_H
-#define CUTAWAY_ENGINE_LAYER_WATCH_H
+#pragma once
 
 #include "engine/run/program.h"
 
@@ -25,5 +24,3 @@ void layer_watch_close(struct layer_watch *w); /* a zeroed one is fine */
  * scan its delta.
  */
 void layer_watch_use(struct forward *f, const struct layer_watch *w);
-
-#endif

@@ -1,7 +1,6 @@
 /* Writing programs: what forward.c and the drafters' networks have in common. Ops and memory, no
  * policy. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_PROGRAM_H
-#define CUTAWAY_ENGINE_PROGRAM_H
+#pragma once
 
 #include "kernels/kernels.h"
 
@@ -45,5 +44,3 @@ struct k_acts program_acts_from(struct k_acts a, int32_t row);
 float *program_read_matrix(struct k_ctx *kernels, const struct k_matrix *m, struct err *e);
 /* Whether a matrix of such weights is multiplied by floats. */
 bool program_wants_floats(const struct k_matrix *w);
-
-#endif

@@ -4,8 +4,7 @@
  * min-p, then the keyed race. The result has what each stage did. The result is a function of
  * (logits, params, history, key) bit for bit. Thread: a struct sampler belongs to one thread.
  * sampler_pick allocates nothing. */
-#ifndef CUTAWAY_ENGINE_SAMPLER_H
-#define CUTAWAY_ENGINE_SAMPLER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -125,5 +124,3 @@ static inline bool sampler_has_penalties(const struct sample_params *p)
 	return p->penalty_window > 0 &&
 		   (p->repeat_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0);
 }
-
-#endif

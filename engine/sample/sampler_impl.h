@@ -10,8 +10,7 @@
  * kept_mass, and they are list[0 … n_list - 1], ascending, unless n_list is -1.
  * 4. count[id] > 0 or bias[id] != 0 only for the ids of touched, some of which may be in it twice.
  */
-#ifndef CUTAWAY_ENGINE_SAMPLER_IMPL_H
-#define CUTAWAY_ENGINE_SAMPLER_IMPL_H
+#pragma once
 
 #include "engine/sample/sampler.h"
 #include "kernels/arith.h"
@@ -155,5 +154,3 @@ void sampler_cut(struct sampler *s);
 
 /* Fills *out for the token `id`; the candidates' arrivals are NaN. */
 void sampler_finish(const struct sampler *s, int32_t id, float arrival, struct sample_result *out);
-
-#endif

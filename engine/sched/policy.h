@@ -11,8 +11,7 @@
  * What no policy can change: of the requests that run only those admitted later give up pages for
  * another one, so the oldest always finishes; a preempted request may come back at any time; and
  * while nothing runs the first in order is admitted. Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_SCHED_POLICY_H
-#define CUTAWAY_ENGINE_SCHED_POLICY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,5 +66,3 @@ extern const struct sched_policy *const sched_policies[];
 /* The name of policy i; NULL: there are no more. */
 const char *sched_policy_name(int i);
 const struct sched_policy *sched_policy_find(const char *name, struct err *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* A request inside the engine: its tokens, its pages, its state. Not part of the public API. */
-#ifndef CUTAWAY_ENGINE_REQUEST_H
-#define CUTAWAY_ENGINE_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -154,5 +153,3 @@ void request_charge(struct request *r, struct ev_token *t, int64_t now);
 int64_t request_itl(struct request *r, double q);
 /* Fills the event of the request's arrival; spans point into r. */
 void request_event(const struct request *r, const char *spec, struct event *ev);
-
-#endif

@@ -14,8 +14,7 @@
  * Invariants (tests check them: sched_check): (1) a request is in a slot or in the queue, never
  * both; (2) the pages of a running request cover its computed positions; (3) readers counted over
  * block tables equal the pools'. */
-#ifndef CUTAWAY_ENGINE_SCHED_H
-#define CUTAWAY_ENGINE_SCHED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -165,5 +164,3 @@ bool sched_ensure_pages(
 	struct sched *s, const struct plan *p, struct request *r, int32_t pos, int32_t end);
 /* r was just refused pages: it waits, or ends if no other request could ever free one. */
 void sched_denied(struct sched *s, const struct plan *p, struct request *r);
-
-#endif

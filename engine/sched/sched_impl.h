@@ -1,6 +1,5 @@
 /* Internals of the scheduler, for the files of engine/sched alone. */
-#ifndef CUTAWAY_ENGINE_SCHED_IMPL_H
-#define CUTAWAY_ENGINE_SCHED_IMPL_H
+#pragma once
 
 #include "engine/sched/sched.h"
 
@@ -45,5 +44,3 @@ void sched_pin_leave(struct sched *s, const struct request *r);
 int32_t sched_pin_asks(const struct sched *s, const struct request *r, int32_t found);
 void sched_pin_note(
 	struct sched *s, const struct request *r, int32_t n_blocks, int32_t hit, struct ev_lookup *l);
-
-#endif

@@ -5,8 +5,7 @@
  * file in engine/search/ and one line in the table there. Everything a search does is emitted:
  * events `search` (its nodes) and `sharing` (pages with and without sharing, counted each step).
  * Thread: the engine's. */
-#ifndef CUTAWAY_ENGINE_SEARCH_H
-#define CUTAWAY_ENGINE_SEARCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -81,5 +80,3 @@ bool engine_search_cancel(struct engine *e, int64_t search);
 bool engine_search_look(const struct engine *e, int64_t search, struct search_view *out);
 /* Frees a search, which is cancelled if it is not over. */
 void engine_search_close(struct engine *e, int64_t search);
-
-#endif

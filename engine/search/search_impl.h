@@ -1,7 +1,6 @@
 /* What the search methods share (search.c, search_member.c). Not part of the public API. Thread:
  * the engine's. */
-#ifndef CUTAWAY_ENGINE_SEARCH_IMPL_H
-#define CUTAWAY_ENGINE_SEARCH_IMPL_H
+#pragma once
 
 #include "engine/core/engine_impl.h"
 #include "engine/search/search.h"
@@ -120,5 +119,3 @@ void search_tell(const struct search_member *m, enum ev_code_search_action actio
 struct ev_search *search_event(
 	const struct search *s, enum ev_code_search_action action, struct event *ev);
 void search_emit(const struct search *s, struct event *ev);
-
-#endif

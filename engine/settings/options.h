@@ -1,7 +1,6 @@
 /* What an engine is opened with, and what a request asks of it. Thread: any; values belong to the
  * caller. */
-#ifndef CUTAWAY_ENGINE_OPTIONS_H
-#define CUTAWAY_ENGINE_OPTIONS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -80,5 +79,3 @@ struct engine_request engine_answer_request(const struct answer_settings *a);
  * tokens, whatever ends an answer; 0: it is scored. */
 struct engine_request engine_own_request(enum ev_code_request_kind kind, const int32_t *ids,
 	int32_t n_ids, int32_t n_generated, const char *text);
-
-#endif

@@ -8,8 +8,7 @@
  * Rows of the program's own options (cli/) and of commands that are no settings
  * (tui/app/commands.c) are of the same type. Thread: any; tables are constant, values belong to
  * the caller. */
-#ifndef CUTAWAY_ENGINE_SETTINGS_H
-#define CUTAWAY_ENGINE_SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -205,5 +204,3 @@ const char *const *setting_stops(const struct setting_stops *stops);
 void setting_stops_free(struct setting_stops *stops);
 /* Copies `from` to `to`, which had none. */
 int setting_stops_copy(struct setting_stops *to, const struct setting_stops *from, struct err *e);
-
-#endif

@@ -4,8 +4,7 @@
  * The file is not trusted: no index leaves the table, and a rule or a replacement of more than
  * CHARSMAP_LONGEST bytes is none (NFKC needs 33), so a match takes bounded time whatever the table
  * says. Ownership: who opens closes. Thread: read-only after open. */
-#ifndef CUTAWAY_ENGINE_CHARSMAP_H
-#define CUTAWAY_ENGINE_CHARSMAP_H
+#pragma once
 
 #include "engine/model/gguf.h"
 
@@ -22,5 +21,3 @@ void charsmap_close(struct charsmap *m);
  * which lives as long as m. 0: there is none. */
 size_t charsmap_match(
 	const struct charsmap *m, const char *text, size_t size, struct gguf_text *out);
-
-#endif

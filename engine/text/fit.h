@@ -1,7 +1,6 @@
 /* A conversation that has outgrown the context: its oldest turns are left out of the prompt. Which
  * ones depends on the messages and the limit alone. Thread: any. */
-#ifndef CUTAWAY_ENGINE_FIT_H
-#define CUTAWAY_ENGINE_FIT_H
+#pragma once
 
 #include "engine/text/template.h"
 
@@ -20,5 +19,3 @@ bool fit_stays(const struct chat_message *m);
  * left out, and *n is more. -1: as template_ids(), *ids is NULL. */
 int fit_ids(const struct chat_input *of, size_t most, const int32_t *kept, size_t n_kept,
 	int32_t **ids, size_t *n, struct fit_left *left, struct err *e);
-
-#endif

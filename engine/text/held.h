@@ -1,7 +1,6 @@
 /* An answer's text as it can be shown while it grows: bytes that may begin a stop string are held
  * back until it is certain that they do not. Thread: one for each struct. */
-#ifndef CUTAWAY_ENGINE_HELD_H
-#define CUTAWAY_ENGINE_HELD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ int held_add(struct held_text *h, const char *const *stop, const char *bytes, si
 	struct gguf_text *ready, struct err *e);
 /* When the answer has ended: what was still held back. */
 struct gguf_text held_rest(struct held_text *h);
-
-#endif

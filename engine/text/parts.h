@@ -5,8 +5,7 @@
  * The formats are those that templates render earlier calls in: Hermes 2 Pro and Qwen 2.5
  * (<tool_call>), Qwen3-Coder, Llama 3, Mistral (three of its tokenizers), DeepSeek V3, R1 and V3.1,
  * Gemma 4 and FunctionGemma. Thread: any; the tables are constant. */
-#ifndef CUTAWAY_ENGINE_PARTS_H
-#define CUTAWAY_ENGINE_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -118,5 +117,3 @@ struct parts_rules {
 /* A spec of engine/grammar/constraint.h, malloc'd; NULL with the error (ERR_USAGE: parameters that
  * the format has no form for). */
 char *parts_grammar(const struct parts_rules *r, struct err *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* For the reader of turns alone. See parts.h. */
-#ifndef CUTAWAY_ENGINE_PARTS_PRIVATE_H
-#define CUTAWAY_ENGINE_PARTS_PRIVATE_H
+#pragma once
 
 #include "engine/text/parts.h"
 
@@ -26,5 +25,3 @@ int parts_begins(const struct parts_raw *r, size_t at, const char *word);
 size_t parts_find(const struct parts_raw *r, size_t from, const char *word, bool *whole);
 /* parts_args.c: reads on in the arguments of the newest call; true: they are whole. */
 bool parts_value(struct parts *t, const struct parts_raw *r);
-
-#endif

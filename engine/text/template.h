@@ -4,8 +4,7 @@
  * system texts, thoughts of earlier answers, or turns that do not alternate is its own affair.
  * Control tokens that the rendered text spells out become ids; what messages, tools and variables
  * spell out stays text. Thread: any; all data is constant. */
-#ifndef CUTAWAY_ENGINE_TEMPLATE_H
-#define CUTAWAY_ENGINE_TEMPLATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,5 +77,3 @@ bool template_takes(const struct chat_template *c, const char *system);
 /* The ids of a first turn: of a system's text, as template_takes() has it, and a user's. */
 int template_first(const struct chat_input *of, const char *system, const char *text, size_t size,
 	int32_t **ids, size_t *n, size_t *cap, struct err *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* For the files of chat templates alone. See template.h. */
-#ifndef CUTAWAY_ENGINE_TEMPLATE_PRIVATE_H
-#define CUTAWAY_ENGINE_TEMPLATE_PRIVATE_H
+#pragma once
 
 #include "engine/text/template.h"
 
@@ -13,5 +12,3 @@ size_t template_reveal(char *text, size_t size);
  * wherever it stands. */
 int32_t template_control(
 	const struct tokenizer *t, const char *text, size_t size, size_t *at, size_t *used);
-
-#endif

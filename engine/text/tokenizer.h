@@ -9,8 +9,7 @@
  * reads white space, letters of other widths and the like as others, and an invalid byte as U+FFFD,
  * so that decoding gives the normalised text back. Ownership: who opens
  * closes; thread: read-only after open, so any number of threads. */
-#ifndef CUTAWAY_ENGINE_TOKENIZER_H
-#define CUTAWAY_ENGINE_TOKENIZER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,5 +91,3 @@ struct utf8_stream {
 size_t utf8_stream_feed(
 	struct utf8_stream *s, const void *bytes, size_t size, char *out, size_t cap);
 size_t utf8_stream_flush(struct utf8_stream *s, char *out, size_t cap);
-
-#endif

@@ -7,8 +7,7 @@
  * compiles them, tokenizer_pre.c matches. Unicode categories come from utf8proc. A byte that is not
  * part of valid UTF-8 counts as a character of no category. Thread: a compiled rule is read-only.
  */
-#ifndef CUTAWAY_ENGINE_TOKENIZER_PRE_H
-#define CUTAWAY_ENGINE_TOKENIZER_PRE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -119,5 +118,3 @@ size_t pre_next(struct pre_words *w);
 
 /* White_Space of Unicode. */
 bool pre_is_space(int32_t point);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Invariants: every id in a merge, a slot or a list is in [0, n_vocab); slots tables are never
  * full. */
-#ifndef CUTAWAY_ENGINE_TOKENIZER_PRIVATE_H
-#define CUTAWAY_ENGINE_TOKENIZER_PRIVATE_H
+#pragma once
 
 #include "engine/text/tokenizer.h"
 #include "engine/text/tokenizer_pre.h"
@@ -167,5 +166,3 @@ float *tokenizer_read_scores(struct tokenizer *t, const struct gguf *g, struct e
 int64_t tokenizer_unmark(const char *text, size_t size, char *out);
 /* The same into c->text, with the space that stands before a text; -1 on error. */
 int64_t encoder_copy_text(struct encoder *c, const char *text, size_t size);
-
-#endif

@@ -17,8 +17,7 @@
  * "Mistral 7B"): there a row sees the positions that both the layer and the policy of the run
  * allow; such layers read all of it. A policy that hides positions from a layer is lossy. Thread:
  * any; no state. */
-#ifndef CUTAWAY_ENGINE_VISIBILITY_H
-#define CUTAWAY_ENGINE_VISIBILITY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -96,5 +95,3 @@ int32_t visible_most_rows(const struct visible *v, int32_t pos);
 int32_t visible_reads(const struct visible *v, int32_t window, int32_t pos);
 /* Whether the policy hides positions from such a layer, in a sequence of at most ctx positions. */
 bool visible_is_lossy(const struct visible *v, int32_t window, int32_t ctx);
-
-#endif

@@ -1,20 +1,13 @@
 /* Attention (rule 11) for one instruction set: included after the definitions that attention_mix.h
- * needs, and those of ATTENTION (the op function's name), TILES (the queries and vectors of the
- * tiles that registers hold), ROWS (the tiles by queries and lanes / 16) and mix_widths (the most
- * lanes a tile of nq queries takes). attention_plan.h assigns work to threads. Thread: called by
- * all threads of a pool; op->ticket counts those that have ended, and then the merge. */
+ * needs, and of ATTENTION (the op function's name), ROWS (the tiles by queries and lanes / 16) and
+ * mix_widths (the most lanes a tile of nq queries takes). attention_plan.h assigns work to threads.
+ * Thread: called by all threads of a pool; op->ticket counts those that have ended, and then the
+ * merge. */
 #include "kernels/cpu/attention_mix.h"
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/vec8.h"
 #include "kernels/format/codes.h"
 
-#define MIXES(form, bytes, doc) TILES(MIX, form)
-K_CACHES(MIXES)
-MIXES(q8, , )
-TILES(VALUES, 4)
-TILES(VALUES, 2)
-ALL_KEYS(4)
-ALL_KEYS(2)
 #define TABLE(form, bytes, doc) [K_CACHE_##form] = ROWS(mix, form),
 static mix_fn *const mix_table[K_N_CACHES][7][5] = { K_CACHES(TABLE) TABLE(q8, , ) };
 

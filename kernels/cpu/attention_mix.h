@@ -5,7 +5,8 @@
  * Included by one file per instruction set, which defines VEC (a vector), LANES of it, and
  * vec_set1, vec_fma(a, b, c), vec_load, vec_store, and for each format of the cache vec_<format>,
  * which loads LANES of its numbers. A tile of queries by vectors stays in registers; b is converted
- * once for all queries of the tile.
+ * once for all queries of the tile. TILES(DO, form) names the tiles: DO(form, queries, vectors)
+ * each.
  *
  * For codes (format/codes.h) it also defines VEC_INT, a vector of 32-bit lanes or of what leads to
  * them, vec_int_load, vec_zero, vec_codes, which gives the j-th code of each byte, vec_quad, four
@@ -189,3 +190,11 @@ typedef void values_fn(
 		CODE_EACH(nq, nv)                                                                          \
 		vec_store(out + (size_t)q * out_stride + v * LANES, vec_code_sum(&f->of[q], total[q][v])); \
 	}
+
+#define MIXES(form, bytes, doc) TILES(MIX, form)
+K_CACHES(MIXES)
+MIXES(q8, , )
+TILES(VALUES, 4)
+TILES(VALUES, 2)
+ALL_KEYS(4)
+ALL_KEYS(2)

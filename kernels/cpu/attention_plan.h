@@ -13,8 +13,7 @@
  * Invariants: 1. Of the items that thread t works on, only the first can have begun in another
  * thread, and only the last can end in another. 2. The plan is a function of the op and the number
  * of threads: every thread can compute every other's part. */
-#ifndef CUTAWAY_KERNELS_ATTENTION_PLAN_H
-#define CUTAWAY_KERNELS_ATTENTION_PLAN_H
+#pragma once
 
 #include "kernels/cpu/isa.h"
 #include "kernels/visible.h"
@@ -98,5 +97,3 @@ static inline int32_t attend_span(const struct attend_item *item, int32_t unit)
 {
 	return k_span_at(item->seen.run, K_HULL, unit);
 }
-
-#endif

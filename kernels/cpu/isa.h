@@ -6,8 +6,7 @@
  * after the other, unless the op is `together`; n_threads counts parts, if op->by_rows. Where there
  * are as many parts as threads, scratch is that of thread tid, whoever runs its part. Whatever the
  * split, the bits are those of ref. */
-#ifndef CUTAWAY_KERNELS_ISA_H
-#define CUTAWAY_KERNELS_ISA_H
+#pragma once
 
 #include "kernels/kernels.h"
 
@@ -114,6 +113,4 @@ K_PLAIN_KINDS(X)
 k_fn k_avx2_attention, k_avx512_attention;
 #elif defined(__aarch64__)
 k_fn k_neon_attention;
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* A rate of sums between registers: 12 chains, so that no sum waits for the one before it.
  * MEASURE_CHAINS defines `name` (k_multiply_fn) for registers of the type V with `lanes` products:
  * next(sum, w, x) is the instruction that is measured. */
-#ifndef CUTAWAY_KERNELS_MEASURE_BODY_H
-#define CUTAWAY_KERNELS_MEASURE_BODY_H
+#pragma once
 
 #include "kernels/measure.h"
 
@@ -29,5 +28,3 @@
 			__asm__ volatile("" ::VECTOR(sum[c])); /* keeps the sum alive */                       \
 		return (uint64_t)n * CHAINS * LENGTH * lanes;                                              \
 	}
-
-#endif

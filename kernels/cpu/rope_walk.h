@@ -1,8 +1,7 @@
 /* What the rope ops of all instruction sets share: which thread rotates which head of which row,
  * and where in the cache a head of keys and of values goes. Private to kernels/. Thread: called by
  * all threads of a pool; no state. */
-#ifndef CUTAWAY_KERNELS_ROPE_WALK_H
-#define CUTAWAY_KERNELS_ROPE_WALK_H
+#pragma once
 
 #include "kernels/cpu/isa.h"
 
@@ -78,5 +77,3 @@ static inline struct k_rope_slot k_rope_slot(
 		.v_at = token * head_dim,
 	};
 }
-
-#endif

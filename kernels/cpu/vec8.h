@@ -4,8 +4,7 @@
  *
  * _mm256_max_ps(a, b) is a > b ? a : b and _mm256_min_ps(a, b) is a < b ? a : b, with b for a NaN:
  * rule 2's selections, with the operands in that order. */
-#ifndef CUTAWAY_KERNELS_VEC8_H
-#define CUTAWAY_KERNELS_VEC8_H
+#pragma once
 
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -178,5 +177,3 @@ static inline void v_quantise(const struct k_acts *out, size_t at, int32_t count
 		v_quantise_block(x, out->q + i, out->d + i / K_QBLOCK, out->sx + i / K_QBLOCK);
 	}
 }
-
-#endif

@@ -2,8 +2,7 @@
  * AArch64: two registers for one, and the same bits. Compilers keep both halves in registers as
  * long as they are members of a structure and not an array or a wider vector. Only what is used is
  * here, and sums of products in 16 bits do not saturate, since none of ours reaches that far. */
-#ifndef CUTAWAY_KERNELS_VEC8_NEON_H
-#define CUTAWAY_KERNELS_VEC8_NEON_H
+#pragma once
 
 #include <arm_neon.h>
 
@@ -419,5 +418,3 @@ static inline void v_join_pairs(float *out, __m256 first, __m256 second)
 	vst2q_f32(out, (float32x4x2_t){ { first.lo, second.lo } });
 	vst2q_f32(out + 8, (float32x4x2_t){ { first.hi, second.hi } });
 }
-
-#endif

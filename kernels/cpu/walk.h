@@ -1,10 +1,7 @@
 /* One walk of the pool's threads over a program. Private to kernels/. */
-#ifndef CUTAWAY_KERNELS_WALK_H
-#define CUTAWAY_KERNELS_WALK_H
+#pragma once
 
 #include "kernels/cpu/isa.h"
 #include "kernels/pool.h"
 
 void k_walk(struct k_pool *pool, const struct k_isa *isa, struct k_program *program);
-
-#endif

@@ -7,8 +7,7 @@
  * merges them, ascending. Else the block merges as it goes, in out.x. An observed row's shares need
  * the last M and L: they are at hand where a tile has one span; else records are read back, or
  * without records the scores are computed again, as ref does. */
-#ifndef CUTAWAY_KERNELS_CUDA_ATTEND_CUH
-#define CUTAWAY_KERNELS_CUDA_ATTEND_CUH
+#pragma once
 
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/rope.cuh"
@@ -481,5 +480,3 @@ CU_FN void attend_quantise_rows(const struct attend *c, int32_t at, int32_t coun
 		cu_round_block(out, first, lane, out->x[first + (size_t)lane]);
 	}
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Attention (attend.cuh): a kernel for tiles of few queries, and one for the others. */
-#ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_CUH
-#define CUTAWAY_KERNELS_CUDA_ATTENTION_CUH
+#pragma once
 
 #include "kernels/cuda/attention_few.cuh"
 #include "kernels/cuda/attention_merge.cuh"
@@ -139,5 +138,3 @@ CU_KERNEL cutaway_attend(const __grid_constant__ struct cu_stage stage)
 	for (int64_t unit = p.block; unit < k_attend_units(a); unit += p.n_blocks)
 		k_attend_unit(a, unit, k_attend_passes(a) > 1 ? stage.phase : -1);
 }
-
-#endif

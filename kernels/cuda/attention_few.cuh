@@ -11,8 +11,7 @@
  * Two dependent trips to memory: the unit's tile; then at once keys, values, queries, what the rows
  * see and (folded RoPE) what the step appends. Values wait in registers for the room of the keys. A
  * tile of one span is finished here, without a record. */
-#ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_FEW_CUH
-#define CUTAWAY_KERNELS_CUDA_ATTENTION_FEW_CUH
+#pragma once
 
 #include "kernels/cuda/attention_turn.cuh"
 
@@ -287,5 +286,3 @@ CU_FN void few_unit(struct attend *c, struct few_held *h)
 	few_values(c, &f);
 	few_rest(c, &f);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Attention whose units are spans: merges the records of a tile's spans, and writes the
  * observations of its rows. Part of attend.cuh. */
-#ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_MERGE_CUH
-#define CUTAWAY_KERNELS_CUDA_ATTENTION_MERGE_CUH
+#pragma once
 
 #include "kernels/cuda/attend.cuh"
 
@@ -216,5 +215,3 @@ CU_FN void attend_merge_records(struct attend *c)
 		attend_observe_batch(c);
 	}
 }
-
-#endif

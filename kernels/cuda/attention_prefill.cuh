@@ -5,8 +5,7 @@
  * queries x 4 dimensions, with 16 to 32 multiply-adds for a handful of loads from shared memory.
  * Keys are copied 32 dimensions at a time, values as many tokens as fill the same bytes; while one
  * piece is computed, the next is under way. */
-#ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_PREFILL_CUH
-#define CUTAWAY_KERNELS_CUDA_ATTENTION_PREFILL_CUH
+#pragma once
 
 #include "kernels/cuda/attend.cuh"
 
@@ -406,5 +405,3 @@ CU_FN void many_unit(struct attend *c, int32_t kv_end)
 	} while (++c->kv_head < m->kv_end);
 	c->kv_head = m->kv_first;
 }
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A key's dimensions and a dimension's tokens are neighbours then; in the cache a dimension's 16
  * tokens and a token's dimensions are. A thread turns 4 x 8 values of f16 in registers. */
-#ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_TURN_CUH
-#define CUTAWAY_KERNELS_CUDA_ATTENTION_TURN_CUH
+#pragma once
 
 #include "kernels/cuda/attend.cuh"
 
@@ -332,5 +331,3 @@ CU_FN void few_turn_values(const struct attend *c, const struct few_memory *f, s
 #undef X
 	}
 }
-
-#endif

@@ -3,8 +3,7 @@
  *
  * One .cuh for each family of ops; kernels.cu includes them all and has the entry points of all but
  * the products. */
-#ifndef CUTAWAY_KERNELS_CUDA_BODIES_CUH
-#define CUTAWAY_KERNELS_CUDA_BODIES_CUH
+#pragma once
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/lanes.cuh" /* which stage.h's definitions of ops are made of */
@@ -58,5 +57,3 @@ CU_FN struct cu_part cu_open_part(const struct cu_stage *stage)
 	cu_note(stage->clock);
 	return p;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * Invariants: (1) there is one stream, so the device does all work in the order of the calls; (2)
  * between calls the stream is idle except for copies of k_copy(); (3) once `lost` has a code, the
  * device is only used to free memory. Thread: the engine's. */
-#ifndef CUTAWAY_KERNELS_CUDA_CUDA_H
-#define CUTAWAY_KERNELS_CUDA_CUDA_H
+#pragma once
 
 #include "kernels/context.h"
 #include "kernels/cuda/driver.h"
@@ -126,5 +125,3 @@ double cu_measure_read(struct k_device *d, size_t bytes);
 double cu_measure_int(struct k_device *d);
 int cu_set_mode(struct k_device *d, const char *name, struct err *e);
 const char *cu_get_mode(const struct k_device *d);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Threads: a block is CU_THREADS wide, one-dimensional. Blocks of a call meet only through the
  * acquire/release functions here. */
-#ifndef CUTAWAY_KERNELS_CUDA_DEVICE_CUH
-#define CUTAWAY_KERNELS_CUDA_DEVICE_CUH
+#pragma once
 
 #include <stdint.h>
 
@@ -254,5 +253,3 @@ CU_FN uint64_t cu_now(void)
 }
 
 #endif /* __CUDACC__ */
-
-#endif

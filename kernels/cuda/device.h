@@ -1,6 +1,5 @@
 /* The interface of the CUDA back end to the rest of kernels/: lists and opens devices. */
-#ifndef CUTAWAY_KERNELS_CUDA_DEVICE_H
-#define CUTAWAY_KERNELS_CUDA_DEVICE_H
+#pragma once
 
 #include "kernels/context.h"
 #include "kernels/cuda/layout.h"
@@ -13,5 +12,3 @@ struct k_device *cu_open(int index, struct err *e);
 
 /* For packing alone; it has no op functions. */
 extern const struct k_isa cu_packing;
-
-#endif

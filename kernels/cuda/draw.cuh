@@ -5,8 +5,7 @@
  * requested number of these reaches, and looks only into the 64s whose key reaches it: lists their
  * ids, ascending; and likewise counts those before the race's winner. All of it is integers, minima
  * and maxima, independent of order, or per id: it must equal k_ref_draw_row(). */
-#ifndef CUTAWAY_KERNELS_CUDA_DRAW_CUH
-#define CUTAWAY_KERNELS_CUDA_DRAW_CUH
+#pragma once
 
 #include "kernels/cuda/bodies.cuh"
 
@@ -391,5 +390,3 @@ CU_FN void draw_finish(const struct k_stats *a, const struct k_draw_request *ask
 	reply->logit = ask->id < 0 ? 0.0f : s.logits[ask->id];
 	reply->ahead = ahead;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * values are those of the CUDA Driver API (versioned symbols, as its header maps them). The library
  * is libcuda.so.1, or the one in the environment variable CUTAWAY_CUDA_DRIVER: tests name one that
  * runs the kernels on the CPU. Thread: any after cu_driver_open(), whose contract is below. */
-#ifndef CUTAWAY_KERNELS_CUDA_DRIVER_H
-#define CUTAWAY_KERNELS_CUDA_DRIVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -137,5 +136,3 @@ enum { CU_RESULT_TEXT = 160 };
 const char *cu_result(const struct cu_driver *d, CUresult r, char buf[static CU_RESULT_TEXT]);
 /* Turns a result that is not CU_OK into an error: what was tried, the driver's text, what to do. */
 int cu_error(const struct cu_driver *d, CUresult r, const char *what, struct err *e);
-
-#endif

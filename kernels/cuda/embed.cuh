@@ -1,7 +1,6 @@
 /* Rows of the embedding as vectors (docs/arithmetic.md, 5, end): one block for each row, one thread
  * for each four columns, which is a word of the layout. */
-#ifndef CUTAWAY_KERNELS_CUDA_EMBED_CUH
-#define CUTAWAY_KERNELS_CUDA_EMBED_CUH
+#pragma once
 
 #include "kernels/cuda/weights.cuh"
 
@@ -124,5 +123,3 @@ static __device__ void cu_embed(const struct cu_part *p)
 		}
 	}
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* act(gate) * up, then rounded to 8 bits (docs/arithmetic.md, 8 and 4): one warp for each block of
  * 32. */
-#ifndef CUTAWAY_KERNELS_CUDA_GLU_CUH
-#define CUTAWAY_KERNELS_CUDA_GLU_CUH
+#pragma once
 
 #include "kernels/cuda/norm.cuh"
 
@@ -27,5 +26,3 @@ static __device__ void cu_glu(const struct cu_part *p)
 	cu_glu_blocks(&p->stage->op.u.glu, &p->stage->op.u.glu.out,
 		p->block * CU_WARPS + cu_thread() / CU_WARP, p->n_blocks * CU_WARPS, cu_thread() % CU_WARP);
 }
-
-#endif

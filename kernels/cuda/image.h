@@ -1,6 +1,5 @@
 /* The compiled kernels in the program. Private to kernels/cuda/; constant. */
-#ifndef CUTAWAY_KERNELS_CUDA_IMAGE_H
-#define CUTAWAY_KERNELS_CUDA_IMAGE_H
+#pragma once
 
 struct cu_image {
 	const void *data; /* a fat binary, which includes its size; NULL: built without nvcc */
@@ -9,5 +8,3 @@ struct cu_image {
 	const char *archs; /* "sm_80 sm_90 compute_90"; "" without */
 };
 extern const struct cu_image cu_image;
-
-#endif

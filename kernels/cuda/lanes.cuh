@@ -1,6 +1,5 @@
 /* What the units of plain ops are made of (kernels/op/lanes.h), for the threads of a GPU. */
-#ifndef CUTAWAY_KERNELS_CUDA_LANES_CUH
-#define CUTAWAY_KERNELS_CUDA_LANES_CUH
+#pragma once
 
 #include "kernels/cuda/device.cuh"
 
@@ -60,5 +59,3 @@ K_UNIT_FN uint32_t k_lanes_most(uint32_t own)
 /* norm.cuh */
 struct k_acts;
 CU_FN void cu_put(const struct k_acts *out, int32_t row, int32_t at, int32_t lane, float y);
-
-#endif

@@ -28,8 +28,7 @@
  * Float formats: columns come in segments of 64 (docs/arithmetic.md, rule 6), two at a time; a lane
  * is (segment, row), lane = 16 * (segment % 2) + row, and 16 bytes of each lane follow one another
  * until the 64 columns are done. A last single segment has the 16 lanes that it needs. */
-#ifndef CUTAWAY_KERNELS_CUDA_LAYOUT_H
-#define CUTAWAY_KERNELS_CUDA_LAYOUT_H
+#pragma once
 
 #include "kernels/format/formats.h"
 
@@ -154,5 +153,3 @@ extern "C"
 #endif
 	void
 	cu_pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n);
-
-#endif

@@ -16,8 +16,7 @@
  *
  * Float weights likewise: a warp takes two segments of a tile, a lane has a row of a segment, and
  * the segments' sums go to shared memory. */
-#ifndef CUTAWAY_KERNELS_CUDA_MATMUL_FEW_CUH
-#define CUTAWAY_KERNELS_CUDA_MATMUL_FEW_CUH
+#pragma once
 
 #include "kernels/cuda/matmul_sums.cuh"
 #include "kernels/cuda/norm.cuh"
@@ -358,5 +357,3 @@ CU_FN void cu_few(const int32_t type, const bool one, const struct cu_product *a
 	}
 K_TYPES(X)
 #undef X
-
-#endif

@@ -2,8 +2,7 @@
  * segment; a warp takes a tile's two segments. A value costs a conversion (none for F32) and one
  * multiply-add for each row of activations; activations are read 16 bytes at a time, two addresses
  * in a warp. */
-#ifndef CUTAWAY_KERNELS_CUDA_MATMUL_FLOATS_CUH
-#define CUTAWAY_KERNELS_CUDA_MATMUL_FLOATS_CUH
+#pragma once
 
 #include "kernels/cuda/bodies.cuh"
 #include "kernels/cuda/layout.h"
@@ -130,5 +129,3 @@ CU_FN void cu_floats_sums(const int32_t type, int32_t n_cols, int32_t pair, cons
 				out[(i + j) * 16 + (lane % 16 ^ ((i + j) << 2 & 8))] = sum[j];
 	}
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The exact sums of a product of few rows, and what its blocks walk over (matmul_few.cuh). */
-#ifndef CUTAWAY_KERNELS_CUDA_MATMUL_SUMS_CUH
-#define CUTAWAY_KERNELS_CUDA_MATMUL_SUMS_CUH
+#pragma once
 
 #include "kernels/cuda/matmul_floats.cuh"
 #include "kernels/cuda/plan.h"
@@ -271,5 +270,3 @@ CU_FN void cu_few_sums(const int32_t type, const bool one, const struct cu_produ
 		cu_few_put_acts(a, in, at, first, buffer);
 	cu_few_sums_of(type, one, a, in, at, first, h, buffer);
 }
-
-#endif

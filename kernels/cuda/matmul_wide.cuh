@@ -15,8 +15,7 @@
  * SASS): 771 a cycle and multiprocessor, 1.8e14 a second on an H200 (132 at 1.75 GHz); without a
  * minimum 8 * 15 + 14 = 134: 2.3e14. The tensor cores would allow 5e14; rows of 576 columns leave
  * 20 % to starts and ends of units. */
-#ifndef CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_CUH
-#define CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_CUH
+#pragma once
 
 #include "kernels/cuda/matmul_wide_floats.cuh"
 #include "kernels/cuda/weights.cuh"
@@ -286,5 +285,3 @@ CU_FN void cu_wide(const int32_t type, const int32_t groups, const struct cu_pro
 	}
 K_TYPES(X)
 #undef X
-
-#endif

@@ -8,8 +8,7 @@
  * What bounds it: 8 columns and 16 rows take 8 conversions, 32 loads of 16 bytes and 128
  * multiply-adds a lane: at best 76 % of the multiply-adds of the float units, 25 tera a second on
  * an H200. */
-#ifndef CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_FLOATS_CUH
-#define CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_FLOATS_CUH
+#pragma once
 
 #include "kernels/cuda/matmul_floats.cuh"
 #include "kernels/cuda/plan.h"
@@ -155,5 +154,3 @@ CU_FN void cu_wf_unit(
 	if (weights)
 		cu_wf_store(w, tile, lane, total);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Entry points that compute nothing of a model: the clock between launches, and the device's roofs,
  * which figures are compared with. */
-#ifndef CUTAWAY_KERNELS_CUDA_MEASURE_CUH
-#define CUTAWAY_KERNELS_CUDA_MEASURE_CUH
+#pragma once
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/stage.h"
@@ -57,5 +56,3 @@ extern "C" __global__ void __launch_bounds__(CU_THREADS, 2)
 	if (cu_block() == 0 || sum == 1) /* never 1, but the compiler cannot drop the products */
 		out[cu_thread()] = sum;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Norms and rounding to 8 bits (docs/arithmetic.md, 7 and 4), by warps: lane i holds value i of
  * each 32, like the lanes of rule 7. SwiGLU is glu.cuh. */
-#ifndef CUTAWAY_KERNELS_CUDA_NORM_CUH
-#define CUTAWAY_KERNELS_CUDA_NORM_CUH
+#pragma once
 
 #include "kernels/cuda/bodies.cuh"
 
@@ -186,5 +185,3 @@ static __device__ void cu_norm(const struct cu_part *p)
 			a, cu_norm_row(a, r), &a->out, r, scale, each ? 0 : warp, each ? 1 : CU_WARPS, lane);
 	}
 }
-
-#endif

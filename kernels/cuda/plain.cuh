@@ -1,7 +1,6 @@
 /* Ops that run their definition (kernels/op/lanes.h), a warp for each unit, neighbours' on
  * different multiprocessors, or a block. */
-#ifndef CUTAWAY_KERNELS_CUDA_PLAIN_CUH
-#define CUTAWAY_KERNELS_CUDA_PLAIN_CUH
+#pragma once
 
 #include "kernels/cuda/bodies.cuh"
 
@@ -28,5 +27,3 @@ K_WARP_KINDS(X)
 K_PLAIN_FAST(X)
 K_BLOCK_KINDS(X)
 #undef X
-
-#endif

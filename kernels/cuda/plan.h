@@ -6,8 +6,7 @@
  * activations, and the columns are split over the 8 warps of a block. Wide, for many rows
  * (matmul_wide.cuh): a unit is tiles by rows, 8 warps in a grid of tiles and rows, each over all
  * columns. Private to kernels/cuda/. */
-#ifndef CUTAWAY_KERNELS_CUDA_PLAN_H
-#define CUTAWAY_KERNELS_CUDA_PLAN_H
+#pragma once
 
 #include "kernels/cuda/layout.h"
 #include "kernels/cuda/stage.h"
@@ -75,5 +74,3 @@ void cu_plan_ahead(struct cu_attention *a, const struct cu_product *later, enum 
 int32_t cu_op_shared(enum k_kind kind);
 /* Blocks that such an op can keep busy, at most `most`. */
 int32_t cu_op_blocks(const struct k_op *op, int32_t most);
-
-#endif

@@ -1,7 +1,6 @@
 /* RoPE and the appending of keys and values to the cache: rules 9 and 10. It is a stage of its own,
  * or part of attention for the keys of a span (attention.cuh): the arithmetic of both is here. */
-#ifndef CUTAWAY_KERNELS_CUDA_ROPE_CUH
-#define CUTAWAY_KERNELS_CUDA_ROPE_CUH
+#pragma once
 
 #include "kernels/cuda/bodies.cuh"
 #include "kernels/format/codes.h"
@@ -217,5 +216,3 @@ static __device__ void cu_rope(const struct cu_part *p)
 		}
 	}
 }
-
-#endif

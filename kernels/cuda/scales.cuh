@@ -1,6 +1,5 @@
 /* Scales of quantised weights, from layout.h's bytes (formats.h says what they are). */
-#ifndef CUTAWAY_KERNELS_CUDA_SCALES_CUH
-#define CUTAWAY_KERNELS_CUDA_SCALES_CUH
+#pragma once
 
 #include "kernels/cuda/bodies.cuh"
 #include "kernels/cuda/layout.h"
@@ -170,5 +169,3 @@ CU_FN float2 cu_lane_entry(const int32_t type, const struct cu_row_scales *s, in
 		cu_plain_entry(type, s->w[u] >> lane * 8 * k_entry_bytes(type) % 32, &v.x, &v.y);
 	return v;
 }
-
-#endif

@@ -8,8 +8,7 @@
  * graph, and with the SwiGLU that follows it. All pointers are the device's, except where said.
  *
  * No body depends on how many blocks there are. */
-#ifndef CUTAWAY_KERNELS_CUDA_STAGE_H
-#define CUTAWAY_KERNELS_CUDA_STAGE_H
+#pragma once
 
 #include "kernels/kernels.h"
 
@@ -189,5 +188,3 @@ static inline bool cu_joins(const struct k_op *op, const struct k_op *after)
 		   a->part[0].w->n_rows == glu->out.dim && a->part[1].w->n_rows == glu->out.dim &&
 		   glu->out.dim % 32 == 0 && !a->part[0].residual && !a->part[1].residual;
 }
-
-#endif

@@ -6,8 +6,7 @@
  * Order (k_ref_stats_row): it does not matter for hash and mass; the entropy's chains run over ids
  * equal mod 8 within a block, then tree(8), then over the blocks. Everything that a unit needs from
  * memory is under way at once, before the first barrier. */
-#ifndef CUTAWAY_KERNELS_CUDA_STATS_CUH
-#define CUTAWAY_KERNELS_CUDA_STATS_CUH
+#pragma once
 
 #include "kernels/cuda/draw.cuh"
 #include "kernels/cuda/norm.cuh"
@@ -276,5 +275,3 @@ static __device__ void cu_stats(const struct cu_part *p)
 			stats_finish(p, m, &u, best);
 	}
 }
-
-#endif

@@ -7,8 +7,7 @@
  * that any row sees, a unit of work is one span of one tile under one kv head, and the block that
  * finishes the tile's last span merges them; else a unit is a tile with all its spans. The split
  * decides which block does what and where partial results are, never a bit of the result. */
-#ifndef CUTAWAY_KERNELS_CUDA_TILES_H
-#define CUTAWAY_KERNELS_CUDA_TILES_H
+#pragma once
 
 #include "kernels/cuda/stage.h"
 #include "kernels/visible.h"
@@ -105,5 +104,3 @@ K_INLINE int32_t cu_record_floats(int32_t head_dim, bool observed)
 {
 	return CU_RECORD_HEAD + head_dim + (observed ? K_SPAN_GROUPS + K_SPAN : 0);
 }
-
-#endif

@@ -6,8 +6,7 @@
  * two 16; five, six and three 28; a book 44. A multiprocessor of an H200 reads 20 bytes a cycle, so
  * a pair of Q4_1 (640 bytes) takes 31 cycles, in which its four schedulers issue 124
  * instructions. */
-#ifndef CUTAWAY_KERNELS_CUDA_WEIGHTS_CUH
-#define CUTAWAY_KERNELS_CUDA_WEIGHTS_CUH
+#pragma once
 
 #include "kernels/cuda/bodies.cuh"
 #include "kernels/cuda/scales.cuh"
@@ -175,5 +174,3 @@ CU_FN void cu_load_q(
 		q[1] = v.y;
 	}
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Formats of cached keys and values (cache_table.h): how a value is rounded into each and read back
  * (rule 10). Plain C that a CUDA file includes too. Private to kernels/ and its tests. Thread: any;
  * no state. */
-#ifndef CUTAWAY_KERNELS_CACHE_H
-#define CUTAWAY_KERNELS_CACHE_H
+#pragma once
 
 #include "kernels/arith.h"
 #include "kernels/format/cache_table.h"
@@ -94,5 +93,3 @@ K_INLINE float k_cache_get(int32_t format, const void *at, size_t i)
 								 : bytes == 2 ? ((const uint16_t *)at)[i]
 											  : ((const uint32_t *)at)[i]);
 }
-
-#endif

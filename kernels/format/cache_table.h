@@ -6,8 +6,7 @@
  * attention_avx2.c, attention_avx512.c and attention_neon.c (kernels/cpu).
  *
  * K_CODED: an element is a code of so many bits, with scales beside the codes (codes.h). */
-#ifndef CUTAWAY_KERNELS_CACHE_TABLE_H
-#define CUTAWAY_KERNELS_CACHE_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -57,5 +56,3 @@ K_INLINE int32_t k_cache_bytes(int32_t format)
 	return K_CACHES(X) 0;
 #undef X
 }
-
-#endif

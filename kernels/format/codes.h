@@ -13,8 +13,7 @@
  * [head_dim] f16 minima. V: a scale and a minimum for each token and 64 channels. [16 * b /
  * 32][head_dim] words of neighbouring tokens; then for each 64 channels [16] f16 scales, [16] f16
  * minima. head_dim rounded up to a multiple of 16. */
-#ifndef CUTAWAY_KERNELS_CODES_H
-#define CUTAWAY_KERNELS_CODES_H
+#pragma once
 
 #include "kernels/arith.h"
 #include "kernels/format/cache.h"
@@ -179,5 +178,3 @@ K_INLINE float k_code_sum(const struct k_code_factor *f, int32_t sum)
 {
 	return k_fma(f->step, (float)(sum - f->sum), f->middles);
 }
-
-#endif

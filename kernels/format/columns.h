@@ -1,6 +1,5 @@
 /* Matrices that are read by columns (kernels/op/columns.h). Thread: any; no state. */
-#ifndef CUTAWAY_KERNELS_COLUMNS_H
-#define CUTAWAY_KERNELS_COLUMNS_H
+#pragma once
 
 #include "kernels/kernels.h"
 
@@ -11,5 +10,3 @@ size_t k_columns_bytes(enum k_type type, int32_t n_rows, int32_t n_cols);
 void k_columns_pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n);
 /* What an op needs to know of its matrix; the rest is 0. */
 struct k_columns k_columns_of(const struct k_matrix *m);
-
-#endif

@@ -4,8 +4,7 @@
  * quantizers (tests/data/quants.py); the others search for the scales that leave the least error.
  * The bytes are a function of the weights alone, the same on every machine. Any value may come: of
  * a NaN or an infinity nothing is promised but that all stays in bounds. Thread: any; no state. */
-#ifndef CUTAWAY_KERNELS_ENCODE_H
-#define CUTAWAY_KERNELS_ENCODE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ void k_decode(enum k_type type, const uint8_t *blocks, int64_t n, float *x);
 /* Rounds weight k of one block of a quantised type to the nearest value that the block's scales
  * give, stores its code, and returns the value. */
 float k_round_to(enum k_type type, uint8_t *block, int32_t k, float x);
-
-#endif

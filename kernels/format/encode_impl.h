@@ -1,7 +1,6 @@
 /* What encode.c and encode_search.c share: writing the fields of a block by the columns of the
  * table of formats. Thread: any; no state. */
-#ifndef CUTAWAY_KERNELS_ENCODE_IMPL_H
-#define CUTAWAY_KERNELS_ENCODE_IMPL_H
+#pragma once
 
 #include "kernels/format/encode.h"
 #include "kernels/format/formats.h"
@@ -22,5 +21,3 @@ int32_t k_nearest_code(enum k_type type, float scale, float x);
 
 /* A block of 256, or of a book: searches for its scales. */
 void k_encode_search(enum k_type type, const float *x, uint8_t *block);
-
-#endif

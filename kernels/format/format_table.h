@@ -7,8 +7,7 @@
  * A block of the file is 32 or 256 weights (1: plain floats). All are read in blocks of 32: weight
  * k is dw * sub[k / 16] * value + mw * min[k / 16] (docs/arithmetic.md, rule 5), its value being
  * code - bias or the book's entry. */
-#ifndef CUTAWAY_KERNELS_FORMAT_TABLE_H
-#define CUTAWAY_KERNELS_FORMAT_TABLE_H
+#pragma once
 
 /* The number format of a block's scale (and minimum); of plain floats, of each value. */
 enum k_number {
@@ -80,5 +79,3 @@ enum k_type {
 #undef X
 		K_N_TYPES
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* Facts derived from a line of the table of formats (format_table.h); private to kernels/, C and
  * CUDA. Where speed matters `type` is a constant, and the compiler folds all of this. Thread: any;
  * no state. */
-#ifndef CUTAWAY_KERNELS_FORMATS_H
-#define CUTAWAY_KERNELS_FORMATS_H
+#pragma once
 
 #include "kernels/arith.h"
 #include "kernels/kernels.h"
@@ -157,5 +156,4 @@ static inline float k_weight(const struct k_scales *s, int k, int8_t value)
 	return k_fma(s->dw, (float)(s->sub[k / 16] * value), s->mw * (float)s->min[k / 16]);
 }
 
-#endif
 #endif

@@ -1,7 +1,6 @@
 /* Where keys and values lie in the pages of a cache. Plain C that CUDA files include too. Part of
  * kernels.h. Thread: any; no state. */
-#ifndef CUTAWAY_KERNELS_KV_H
-#define CUTAWAY_KERNELS_KV_H
+#pragma once
 
 #include <stddef.h>
 
@@ -122,5 +121,3 @@ K_INLINE int32_t k_coded_end(const struct k_kv *kv, int32_t pos)
 {
 	return pos + 1 < kv->residual ? 0 : (pos + 1 - kv->residual) / K_SPAN * K_SPAN;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The activation of a feed-forward without a gate (rule 8), quantised where `out` has q; `none`:
  * the values as they are, for a product that reads them. */
-#ifndef CUTAWAY_KERNELS_OP_ACTIVATE_H
-#define CUTAWAY_KERNELS_OP_ACTIVATE_H
+#pragma once
 
 #include "kernels/op/glu.h"
 #include "kernels/op/op.h"
@@ -37,5 +36,3 @@ K_INLINE float k_activate_value(const struct k_activate *a, int32_t r, int32_t i
 	return k_activated(a->act, a->x[(size_t)r * (size_t)a->out.dim + (size_t)i]);
 }
 K_VALUE_UNITS(activate, a->n, a->out.dim)
-
-#endif

@@ -1,6 +1,5 @@
 /* Adds what a block gave to a stream, times a factor: x = fmaf(scale, y, x). */
-#ifndef CUTAWAY_KERNELS_OP_ADD_H
-#define CUTAWAY_KERNELS_OP_ADD_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -21,5 +20,3 @@ K_INLINE float k_add_value(const struct k_add *a, int32_t r, int32_t i)
 	return k_fma(a->scale, a->y[at], a->x[at]);
 }
 K_VALUE_UNITS(add, a->n, a->dim)
-
-#endif

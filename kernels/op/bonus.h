@@ -1,8 +1,7 @@
 /* What follows the state matrices of RWKV-7 (Peng et al. 2025, section 4): a layer norm of each
  * head (rule 7), plus the row's own value by the sum of q k weight, times a gate. A unit is 32
  * columns of a row. */
-#ifndef CUTAWAY_KERNELS_OP_BONUS_H
-#define CUTAWAY_KERNELS_OP_BONUS_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -71,5 +70,3 @@ K_UNIT_FN void k_bonus_unit(const struct k_bonus *a, int64_t unit)
 	}
 	k_put(&a->out, r, first, y, end - first);
 }
-
-#endif

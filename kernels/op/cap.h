@@ -1,7 +1,6 @@
 /* What some families do to logits, in place: times a factor, then the soft cap tanh(x / cap) * cap
  * (Bello et al. 2017; Gemma 2; rule 8). */
-#ifndef CUTAWAY_KERNELS_OP_CAP_H
-#define CUTAWAY_KERNELS_OP_CAP_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -21,5 +20,3 @@ K_INLINE float k_cap_value(const struct k_cap *a, int32_t r, int32_t i)
 	return a->most > 0 ? k_softcap(x, a->most) : x;
 }
 K_VALUE_UNITS(cap, a->n, a->dim)
-
-#endif

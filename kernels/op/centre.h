@@ -1,7 +1,6 @@
 /* Layer norm (Ba et al. 2016): the row minus its mean, over its standard deviation, times w, plus b
  * (rule 7). A unit is a row. */
-#ifndef CUTAWAY_KERNELS_OP_CENTRE_H
-#define CUTAWAY_KERNELS_OP_CENTRE_H
+#pragma once
 
 #include "kernels/op/gated.h"
 
@@ -38,5 +37,3 @@ K_UNIT_FN void k_centre_unit(const struct k_centre *a, int64_t unit)
 		k_put(&a->out, (int32_t)unit, at, y, count);
 	}
 }
-
-#endif

@@ -6,8 +6,7 @@
  * the columns one after the other, a code for each output. n_pad is the outputs rounded up to
  * strips. Codes of 4 bits: 64 of a strip are 32 bytes, in the order in which a vector wants them.
  * Vectors of 8 have a kernel of their own for it. */
-#ifndef CUTAWAY_KERNELS_OP_COLUMNS_H
-#define CUTAWAY_KERNELS_OP_COLUMNS_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -179,5 +178,3 @@ K_UNIT_FN void k_columns_unit(const struct k_columns *a, int64_t unit)
 	K_THREADS(i, K_STRIP)
 		k_columns_put(a, r, strip + i, s->acc[i]);
 }
-
-#endif

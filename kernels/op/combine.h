@@ -1,7 +1,6 @@
 /* Adds the weighted results of a row's experts, and of one that all rows share, to the residual
  * stream (rule 17). */
-#ifndef CUTAWAY_KERNELS_OP_COMBINE_H
-#define CUTAWAY_KERNELS_OP_COMBINE_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -34,5 +33,3 @@ K_INLINE float k_combine_value(const struct k_combine *a, int32_t r, int32_t i)
 	return k_fma(a->scale != 0 ? a->scale : 1.0f, sum, a->x[at]);
 }
 K_VALUE_UNITS(combine, a->n, a->dim)
-
-#endif

@@ -2,8 +2,7 @@
  * section 3.5; rule 16), or with an input and a result that are gated in place of it (Poli et al.
  * 2023). The state is the last taps - 1 inputs, oldest first. A unit is 32 channels of all rows of
  * the step, in order. */
-#ifndef CUTAWAY_KERNELS_OP_CONV_H
-#define CUTAWAY_KERNELS_OP_CONV_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -77,5 +76,3 @@ K_UNIT_FN void k_conv_unit(const struct k_conv *a, int64_t unit)
 		k_put(&a->out, r, first, y, count);
 	}
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Codes of keys by channel and of values by token (rule 10; format/codes.h): made when a row ends a
  * group of 16 positions, from what is stored of it in f16. It runs once in 16 tokens. A unit is a
  * head of a row, then of a further page. */
-#ifndef CUTAWAY_KERNELS_OP_ENCODE_H
-#define CUTAWAY_KERNELS_OP_ENCODE_H
+#pragma once
 
 #include "kernels/format/codes.h"
 #include "kernels/op/pick.h"
@@ -126,5 +125,3 @@ K_UNIT_FN void k_encode_unit(const struct k_encode *a, int64_t unit)
 			k_encode_keys(&g, s);
 	}
 }
-
-#endif

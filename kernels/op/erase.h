@@ -2,8 +2,7 @@
  * and head: decay = exp(-0.606531 sigmoid(w)); a = sigmoid(a); away = k key_scale, of length 1;
  * back = away a; k = k + k (a - 1) key_rate; v = v + (first - v) sigmoid(share). A unit is a head
  * of a row. */
-#ifndef CUTAWAY_KERNELS_OP_ERASE_H
-#define CUTAWAY_KERNELS_OP_ERASE_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -51,5 +50,3 @@ K_UNIT_FN void k_erase_unit(const struct k_erase *a, int64_t unit)
 			a->v[c] = k_fma(a->first[c] - v, k_sigmoid(a->share[c]), v);
 	}
 }
-
-#endif

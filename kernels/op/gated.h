@@ -2,8 +2,7 @@
  * a state matrix (Mamba-2: gate, then norm; gated delta rule: norm, then gate), gated attention,
  * and with neither weight nor gate the length of keys or values. A unit is some groups of a
  * row. */
-#ifndef CUTAWAY_KERNELS_OP_GATED_H
-#define CUTAWAY_KERNELS_OP_GATED_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -185,5 +184,3 @@ K_UNIT_FN void k_gated_unit(const struct k_gated *a, int64_t unit)
 		k_put(&a->out, r, at, y, count);
 	}
 }
-
-#endif

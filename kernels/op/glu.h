@@ -1,7 +1,6 @@
 /* Gated activation: act(gate) * up (rule 8), quantised where `out` has q (rule 4). Vectors and GPUs
  * have kernels of their own for it. */
-#ifndef CUTAWAY_KERNELS_OP_GLU_H
-#define CUTAWAY_KERNELS_OP_GLU_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -40,5 +39,3 @@ K_INLINE float k_gate(enum k_act act, float gate, float up)
 		return k_gate_clamped(gate, up);
 	return (act == K_ACT_gelu ? k_gelu(gate) : k_silu(gate)) * up;
 }
-
-#endif

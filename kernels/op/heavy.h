@@ -2,8 +2,7 @@
  * positions that each row's heads still have, in front of attention, and `attn_score` adds up after
  * it what attention each group got; where a row ends a span of 128 it chooses those that are kept.
  */
-#ifndef CUTAWAY_KERNELS_OP_HEAVY_H
-#define CUTAWAY_KERNELS_OP_HEAVY_H
+#pragma once
 
 #include "kernels/op/pick.h"
 
@@ -239,5 +238,3 @@ K_INLINE struct k_acts k_attn_score_result(const struct k_attn_score *a)
 	(void)a;
 	return k_floats(NULL, 0);
 }
-
-#endif

@@ -14,8 +14,7 @@
  *   x[K_AT(i)]       of i < 32;   x[K_CHAIN(i)]  of any i, the lane's chain
  *
  * Whether i is a lane's or a loop's, sums have the order of rule 7. */
-#ifndef CUTAWAY_KERNELS_OP_LANES_H
-#define CUTAWAY_KERNELS_OP_LANES_H
+#pragma once
 
 #include "kernels/arith.h"
 
@@ -64,7 +63,5 @@ K_UNIT_FN uint32_t k_lanes_most(uint32_t own)
 {
 	return own;
 }
-
-#endif
 
 #endif

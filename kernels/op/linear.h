@@ -4,8 +4,7 @@
  * delta rule: Yang et al. 2024). Of each head, over the rows of the step in order (rule 16):
  *   S = decay S;   e = amount v, or, corrected, amount (v - S'k);   S = S + k e';   o = S'q (+ skip
  * v) A value's column is a chain of its own. A unit is some columns of a head, of all rows. */
-#ifndef CUTAWAY_KERNELS_OP_LINEAR_H
-#define CUTAWAY_KERNELS_OP_LINEAR_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -163,5 +162,3 @@ K_UNIT_FN void k_linear_unit(const struct k_linear *a, int64_t unit)
 			k_linear_columns(a, &s, a->skip ? a->skip[head] : 0, count);
 	}
 }
-
-#endif

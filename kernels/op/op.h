@@ -2,8 +2,7 @@
  * arguments, which of them are in the host's memory, its counts, its result, and its definition:
  * independent units of work, in the C of lanes.h that gcc and nvcc both compile. Any split of the
  * units over threads gives the same bits. */
-#ifndef CUTAWAY_KERNELS_OP_OP_H
-#define CUTAWAY_KERNELS_OP_OP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -195,5 +194,3 @@ K_INLINE float *k_state_at(const struct k_state *s, int32_t page, size_t at)
 {
 	return (float *)(void *)(s->base + (size_t)page * s->page_bytes) + at;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* The list of ops. Those of K_PLAIN_KINDS run their definition (op/<name>.h) on every back end; the
  * others have kernels of their own, for an instruction set or a GPU, that are compared with the
  * reference by memcmp. An X for K_KINDS takes one argument and `...`. */
-#ifndef CUTAWAY_KERNELS_OP_OPS_H
-#define CUTAWAY_KERNELS_OP_OPS_H
+#pragma once
 
 #include "kernels/op/activate.h"
 #include "kernels/op/add.h"
@@ -99,5 +98,3 @@
 	X(key_range, KEY_RANGE)                                                                        \
 	X(pick, PICK)                                                                                  \
 	X(encode, ENCODE)
-
-#endif

@@ -3,8 +3,7 @@
  * 16 positions, `pick` chooses the groups that a row reads by the bound that follows from them. And
  * positions inside the cache (Xiao et al. 2023; rule 19): `turn` makes a second query, as far from
  * the attention sinks as it would be if nothing lay between them and the window. */
-#ifndef CUTAWAY_KERNELS_OP_PICK_H
-#define CUTAWAY_KERNELS_OP_PICK_H
+#pragma once
 
 #include "kernels/format/cache.h"
 #include "kernels/format/kv.h"
@@ -340,5 +339,3 @@ X(key_range)
 X(pick)
 X(turn)
 #undef X
-
-#endif

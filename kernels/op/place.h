@@ -1,6 +1,5 @@
 /* Learned positions (Radford et al. 2019): adds to a row of the stream the row of its position. */
-#ifndef CUTAWAY_KERNELS_OP_PLACE_H
-#define CUTAWAY_KERNELS_OP_PLACE_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -20,5 +19,3 @@ K_INLINE float k_place_value(const struct k_place *a, int32_t r, int32_t i)
 		   a->table[(size_t)a->rows[r].pos * (size_t)a->dim + (size_t)i];
 }
 K_VALUE_UNITS(place, a->n, a->dim)
-
-#endif

@@ -1,8 +1,7 @@
 /* What a state matrix keeps of itself and takes of a value (linear.h), for each row and head:
  * t = softplus(x + bias);   decay = exp(t a);   amount = sigmoid(beta), or t where there is no beta
  * (Mamba-2: Dao and Gu 2024; gated delta rule: Yang et al. 2024). */
-#ifndef CUTAWAY_KERNELS_OP_RATES_H
-#define CUTAWAY_KERNELS_OP_RATES_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -30,5 +29,3 @@ K_INLINE float k_rates_value(const struct k_rates *a, int32_t r, int32_t i)
 	return i % 2 ? t : k_exp(t * a->a[h]);
 }
 K_VALUE_UNITS(rates, a->n, 2 * a->heads)
-
-#endif

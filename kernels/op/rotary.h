@@ -1,7 +1,6 @@
 /* Rotary positions (rule 9) of heads, in place, for norms that come after them; what else the op
  * rope does is done afterwards, with nothing left to rotate. A unit is a head of a row. */
-#ifndef CUTAWAY_KERNELS_OP_ROTARY_H
-#define CUTAWAY_KERNELS_OP_ROTARY_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -32,5 +31,3 @@ K_UNIT_FN void k_rotary_unit(const struct k_rotary *a, int64_t unit)
 		x[q] = odd;
 	}
 }
-
-#endif

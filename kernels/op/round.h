@@ -1,8 +1,7 @@
 /* Rounds activations to a format of fewer bits, in place; they stay floats, of that format's
  * values. So weights and activations can be set apart: W4A32, W8A8 and the rest are what the
  * product by floats makes of them. A unit is a row. */
-#ifndef CUTAWAY_KERNELS_OP_ROUND_H
-#define CUTAWAY_KERNELS_OP_ROUND_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -149,5 +148,3 @@ K_UNIT_FN void k_round_unit(const struct k_round *a, int64_t unit)
 		}
 	}
 }
-
-#endif

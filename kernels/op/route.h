@@ -1,8 +1,7 @@
 /* The router of a mixture of experts (Shazeer et al. 2017; Jiang et al. 2024, section 2.1;
  * DeepSeek-AI 2024, section 2.1.2; rule 17): the k experts of greatest worth, ties to the lowest
  * id, and their weights. A unit is a row. */
-#ifndef CUTAWAY_KERNELS_OP_ROUTE_H
-#define CUTAWAY_KERNELS_OP_ROUTE_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -163,5 +162,3 @@ K_UNIT_FN void k_route_unit(const struct k_route *a, int64_t unit)
 		weights[i] = a->scale != 0 ? w * a->scale : w;
 	}
 }
-
-#endif

@@ -3,8 +3,7 @@
  * = sum of S[n] C[n] + D x,   out = y * silu(z). Without delta nothing is selected, and states are
  * complex (S4D: Gu et al. 2022): S = A S + x, A, S and C pairs of numbers that are the channel's
  * own, already discrete. A unit is 32 channels of all rows. */
-#ifndef CUTAWAY_KERNELS_OP_SCAN_H
-#define CUTAWAY_KERNELS_OP_SCAN_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -87,5 +86,3 @@ K_UNIT_FN void k_scan_unit(const struct k_scan *a, int64_t unit)
 		k_put(&a->out, r, first, x, 32);
 	}
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Token shift (Peng et al. 2023; RWKV-7: Peng et al. 2025, section 4): each row mixed with the row
  * before it, by channel, in several ways: out_m = fmaf(before - x, mix_m, x). The state is the last
  * row. A unit is 32 channels of all rows of the step, in order. */
-#ifndef CUTAWAY_KERNELS_OP_SHIFT_H
-#define CUTAWAY_KERNELS_OP_SHIFT_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -53,5 +52,3 @@ K_UNIT_FN void k_shift_unit(const struct k_shift *a, int64_t unit)
 			k_state_at(a->state, a->rows[r].to, a->at)[first + c] = x[c];
 	}
 }
-
-#endif

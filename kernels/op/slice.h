@@ -1,8 +1,7 @@
 /* Copies a piece of each head of each row into rows of its own, rounded to 8 bits where `out` has q
  * (rule 4): between products by head and what lies beside them. A unit is 32 columns of a head of a
  * row. */
-#ifndef CUTAWAY_KERNELS_OP_SLICE_H
-#define CUTAWAY_KERNELS_OP_SLICE_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -29,5 +28,3 @@ K_UNIT_FN void k_slice_unit(const struct k_slice *a, int64_t unit)
 		a->ids[r] = r % a->heads;
 	k_put(&a->out, r, a->to + at, x, left < 32 ? left : 32);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * product by columns need not read their columns; without, they are only counted, perhaps of
  * several layers together. A unit is a row of a layer. Vectors of 8 have a kernel of their own for
  * it. */
-#ifndef CUTAWAY_KERNELS_OP_SPARSE_H
-#define CUTAWAY_KERNELS_OP_SPARSE_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -145,5 +144,3 @@ K_UNIT_FN void k_sparse_unit(const struct k_sparse *a, int64_t unit)
 	if (a->least > 0 || a->mask)
 		k_sparse_cut(&of, r, largest);
 }
-
-#endif

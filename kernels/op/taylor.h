@@ -2,8 +2,7 @@
  * 2024, section 4.1): with s = (factor x)'(factor y), f(x)'f(y) = 1 + s + s^2 / 2. Of each head, in
  * this order: 1; t = factor x; t_i t_i / sqrt 2 and then t_i t_j for j > i, i by i. A unit is a
  * head of a row. */
-#ifndef CUTAWAY_KERNELS_OP_TAYLOR_H
-#define CUTAWAY_KERNELS_OP_TAYLOR_H
+#pragma once
 
 #include "kernels/op/op.h"
 
@@ -43,5 +42,3 @@ K_UNIT_FN void k_taylor_unit(const struct k_taylor *a, int64_t unit)
 		*to = (t * t) * 0x1.6a09e6p-1f; /* 1 / sqrt 2 */
 	}
 }
-
-#endif

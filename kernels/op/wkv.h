@@ -2,8 +2,7 @@
  * its own, and what is erased has keys of its own. Of each head, over the rows of the step in order
  * (rule 16):   e = S'away;   S = diag(decay) S - back e' + k v';   o = S'q
  * Columns, units and places are those of linear.h. */
-#ifndef CUTAWAY_KERNELS_OP_WKV_H
-#define CUTAWAY_KERNELS_OP_WKV_H
+#pragma once
 
 #include "kernels/op/linear.h"
 
@@ -109,5 +108,3 @@ K_UNIT_FN void k_wkv_unit(const struct k_wkv *a, int64_t unit)
 			k_wkv_columns(a, &s, of, count);
 	}
 }
-
-#endif

@@ -9,8 +9,7 @@
  * EV_OWN_IDS on numbers of texts. Hashes are absent: nothing here can be verified.
  *
  * Thread: one opens, asks and closes; attach_busy() any. */
-#ifndef CUTAWAY_SESSIONS_ATTACH_H
-#define CUTAWAY_SESSIONS_ATTACH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -65,5 +64,3 @@ int attach_note(struct attach *a, const char *name, const char *value, struct er
 bool attach_busy(struct attach *a);
 /* How the newest answer ended; -1: none has. */
 int attach_ended(struct attach *a, char *why, size_t cap);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside of sessions/attach: see attach.h. */
-#ifndef CUTAWAY_SESSIONS_ATTACH_IMPL_H
-#define CUTAWAY_SESSIONS_ATTACH_IMPL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -185,5 +184,3 @@ int attach_meet(struct attach *a, struct err *e); /* who the server is */
 void attach_poll_first(struct attach *a);         /* tells what that gave */
 void attach_poll(struct attach *a);               /* if it is time */
 void attach_poll_free(struct attach *a);
-
-#endif

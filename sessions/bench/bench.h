@@ -6,8 +6,7 @@
  * measured before and after each, and a share is relative to those two. Thread: any one, with no
  * other thread running (starts are measured in processes of their own); it opens and closes an
  * engine of its own. */
-#ifndef CUTAWAY_SESSIONS_BENCH_H
-#define CUTAWAY_SESSIONS_BENCH_H
+#pragma once
 
 #include "base/err.h"
 #include "engine/core/engine.h"
@@ -81,5 +80,3 @@ int bench_run(const struct engine_options *o, const char *only,
  * single runs is ERR_USAGE. */
 int bench_turns(const struct engine_options *o, const char *figure,
 	bool (*turn)(void *arg, double value), void *arg, struct err *e);
-
-#endif

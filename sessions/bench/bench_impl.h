@@ -1,6 +1,5 @@
 /* Inside sessions/bench/: what the files of the bench share. Thread: bench_run's. */
-#ifndef CUTAWAY_SESSIONS_BENCH_IMPL_H
-#define CUTAWAY_SESSIONS_BENCH_IMPL_H
+#pragma once
 
 #include "engine/core/measure.h"
 #include "sessions/bench/bench.h"
@@ -106,5 +105,3 @@ int bench_pairs(struct bench *b, const struct bench_case *c, struct bench_figure
  * process. */
 int bench_time_start(const struct engine_options *o, double *opened, double *token, struct err *e);
 int bench_measure_start(const struct engine_options *o, struct bench_report *r, struct err *e);
-
-#endif

@@ -3,8 +3,7 @@
  * mix all axes until every pair of values has met in one. Every id and every hash of logits is
  * compared. A case counts only if its events show that its axes took effect. Thread: any one; it
  * opens and closes engines of its own. */
-#ifndef CUTAWAY_SESSIONS_CERTIFY_H
-#define CUTAWAY_SESSIONS_CERTIFY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -84,5 +83,3 @@ struct certify_summary {
  * then the summary is whole. tell is called after each case. */
 int certify_run(const struct certify_options *o, certify_report *report, void *arg,
 	struct certify_summary *sum, struct err *e);
-
-#endif

@@ -5,8 +5,7 @@
  * certify_axes.c has the table of axes and makes engine options of a choice; certify_evidence.c
  * evaluates the evidence; certify_plan.c chooses the mixed cases; certify_run.c computes one;
  * certify.c compares and counts. Thread: the caller's. */
-#ifndef CUTAWAY_SESSIONS_CERTIFY_PRIVATE_H
-#define CUTAWAY_SESSIONS_CERTIFY_PRIVATE_H
+#pragma once
 
 #include "engine/core/engine.h"
 #include "engine/memory/memory.h"
@@ -260,5 +259,3 @@ uint64_t trace_hash(uint64_t h, const struct row_trace *t);
 bool trace_equal(const struct row_trace *a, int32_t i, const struct row_trace *b, int32_t j);
 void trace_difference(struct err *found, const char *what, int32_t i, const struct row_trace *base,
 	int32_t j, const struct row_trace *t);
-
-#endif

@@ -7,8 +7,7 @@
  * and a server on this machine is never asked through a proxy.
  *
  * Thread: one owns a client and all its calls; client_wake() may be called by any. */
-#ifndef CUTAWAY_SESSIONS_CLIENT_CLIENT_H
-#define CUTAWAY_SESSIONS_CLIENT_CLIENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ struct client_answer {
  * NULL: GET, or with a body POST. A status of 400 and more is no error here. */
 int client_fetch(struct client *c, const char *method, const char *path, const char *body,
 	size_t most_bytes, struct client_answer *answer, struct err *e);
-
-#endif

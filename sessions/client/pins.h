@@ -1,6 +1,5 @@
 /* The pins of a server that runs, for `cutaway pin`. Thread: any one. */
-#ifndef CUTAWAY_SESSIONS_CLIENT_PINS_H
-#define CUTAWAY_SESSIONS_CLIENT_PINS_H
+#pragma once
 
 #include "base/err.h"
 #include "sessions/client/client.h"
@@ -9,5 +8,3 @@
  * which is the server's own where it has one. */
 char *pins_ask(const struct client_options *o, const char *method, const char *path,
 	const char *body, bool json, struct err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* A stream of server-sent events (the HTML standard, section 9.2) as the interfaces of language
  * models use it: only `data` matters, and "[DONE]" is an event like any other. Thread: one at a
  * time. */
-#ifndef CUTAWAY_SESSIONS_CLIENT_SSE_H
-#define CUTAWAY_SESSIONS_CLIENT_SSE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ bool sse_feed(struct sse *s, const char *bytes, size_t size,
 /* Frees what is held; *s is all zero. An event without its blank line is dropped, as the standard
  * has it. */
 void sse_free(struct sse *s);
-
-#endif

@@ -6,8 +6,7 @@
  * at token N) or "off", after which the next begins anew. In a recording with such marks only the
  * requests under "run" count; in one without, all answers of the conversation, of `run` and of
  * /load do. Thread: one at a time. */
-#ifndef CUTAWAY_SESSIONS_COMPARE_H
-#define CUTAWAY_SESSIONS_COMPARE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -119,5 +118,3 @@ void compare_quote(
 /* All of it with what was run, as plain text. */
 void compare_print(const struct compare *c, const struct compare_table *t, FILE *out);
 void compare_json(const struct compare *c, const struct compare_table *t, struct json *j);
-
-#endif

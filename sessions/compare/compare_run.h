@@ -2,8 +2,7 @@
  * machine does meanwhile falls on both), and marks what it runs for the fold of compare.h. Before
  * each answer the prefix cache is emptied and the drafter opened anew, so that no answer is faster
  * for what an earlier one left. Thread: one, which steps both engines. */
-#ifndef CUTAWAY_SESSIONS_COMPARE_RUN_H
-#define CUTAWAY_SESSIONS_COMPARE_RUN_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -47,5 +46,3 @@ void compare_mark(
 /* All prompts, `repeat` times under each, and A's answers scored under both if the vocabularies are
  * the same. ERR_INTERRUPTED: what ran until then is in the fold. */
 int compare_run(const struct compare_plan *p, struct compare *c, struct err *e);
-
-#endif

@@ -6,8 +6,7 @@
  * there are few causes: the logits differ although the tokens before are equal (another model,
  * another arithmetic, a fault), or they are equal and the draw was another (settings, seed), or the
  * user forced a token there. Thread: one. */
-#ifndef CUTAWAY_SESSIONS_DIFF_H
-#define CUTAWAY_SESSIONS_DIFF_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -102,5 +101,3 @@ int diff_deep(
  * k of B? malloc'd; NULL with *n = 0 if they are equal, *n = -1 if memory ran out. */
 struct diff_hunk *diff_hunks(int32_t n_a, int32_t n_b,
 	bool (*same)(void *arg, int32_t i, int32_t k), void *arg, int32_t most, int32_t *n);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside sessions/diff/ alone. */
-#ifndef CUTAWAY_SESSIONS_DIFF_IMPL_H
-#define CUTAWAY_SESSIONS_DIFF_IMPL_H
+#pragma once
 
 #include "sessions/diff/diff.h"
 
@@ -19,5 +18,3 @@ static inline const struct history_row *diff_row(const struct diff_pair *p, int 
 
 	return row < 0 ? NULL : &s->request->row[row];
 }
-
-#endif

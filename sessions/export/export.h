@@ -3,8 +3,7 @@
  *
  * The file may come from anywhere; what is written is valid in its format whatever the file says.
  * Thread: any one. */
-#ifndef CUTAWAY_SESSIONS_EXPORT_H
-#define CUTAWAY_SESSIONS_EXPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ struct export_options {
 
 /* Reads the recording at `path` and writes it to out; the caller closes that. */
 int export_session(const char *path, const struct export_options *o, FILE *out, struct err *e);
-
-#endif

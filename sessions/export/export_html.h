@@ -1,7 +1,6 @@
 /* Inside sessions/export/export_html*.c: the lists of the page's data, gathered in memory as rows
  * of JSON and written at the end. */
-#ifndef CUTAWAY_SESSIONS_EXPORT_HTML_H
-#define CUTAWAY_SESSIONS_EXPORT_HTML_H
+#pragma once
 
 #include "sessions/export/export_impl.h"
 
@@ -57,5 +56,3 @@ bool html_views_begin(struct html *h);
 void html_views_event(struct exporter *x, struct html *h, const struct event *ev);
 /* Writes the rows that are sums over the recording. */
 void html_views_end(struct exporter *x, struct html *h);
-
-#endif

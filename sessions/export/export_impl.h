@@ -1,6 +1,5 @@
 /* Inside sessions/export/: what a format is, and words that several use. */
-#ifndef CUTAWAY_SESSIONS_EXPORT_IMPL_H
-#define CUTAWAY_SESSIONS_EXPORT_IMPL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ void export_hex(FILE *out, struct ev_span bytes);
 /* A packed column as JSON: what the event table documents is unpacked, anything else is hex. */
 void export_json_blob(
 	struct exporter *x, enum ev_kind kind, const char *field, struct ev_span blob);
-
-#endif

@@ -9,8 +9,7 @@
  * another, counts are bounded. Where a request's rows are not contiguous (rows deleted, or forged),
  * `broken` says where, and the rest is left out: its tokens are not known. The file may be one that
  * is being written, or that a kill cut off. Thread: one at a time. */
-#ifndef CUTAWAY_SESSIONS_HISTORY_H
-#define CUTAWAY_SESSIONS_HISTORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -121,5 +120,3 @@ const struct history_setting *history_setting(
 	const struct history *h, const char *name, int64_t seq);
 /* The lossy settings as they stood when request r arrived; NULL: when the last one did. */
 struct lossy_settings history_lossy(const struct history *h, const struct history_request *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside sessions/history/ alone. */
-#ifndef CUTAWAY_SESSIONS_HISTORY_IMPL_H
-#define CUTAWAY_SESSIONS_HISTORY_IMPL_H
+#pragma once
 
 #include "sessions/history/history.h"
 
@@ -8,5 +7,3 @@
 int history_event(struct history *h, const struct event *ev, struct err *e);
 /* After the last one. */
 int history_end(struct history *h, struct err *e);
-
-#endif

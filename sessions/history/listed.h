@@ -1,8 +1,7 @@
 /* What a list of recordings says of each: a glance at a few small tables, read-only, in a
  * millisecond or so. Nothing in the file is trusted. Thread: any one; not for a file that this
  * process is writing. */
-#ifndef CUTAWAY_SESSIONS_LISTED_H
-#define CUTAWAY_SESSIONS_LISTED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ void listed_read(const char *path, struct listed *out);
 /* Whether words were said in it, by either side, in any case of ASCII letters; out: the line around
  * them. Reads all its tokens: some milliseconds for a thousand. */
 bool listed_said(const char *path, const char *words, char out[LISTED_TEXT]);
-
-#endif

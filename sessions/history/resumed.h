@@ -6,8 +6,7 @@
  * their tokens, which the newest prompt begins with; a turn that was dropped because the context
  * was full ends the search, and what the prompt still has from before it belongs to the first turn.
  * Nothing in the file is trusted. Thread: any one. */
-#ifndef CUTAWAY_SESSIONS_RESUMED_H
-#define CUTAWAY_SESSIONS_RESUMED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ void resumed_close(struct resumed *p); /* NULL is fine */
 int resumed_settings(struct resumed *p, struct engine_options *engine,
 	struct answer_settings *answer, bool (*given)(void *arg, const char *name), void *arg,
 	struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* The file of a recorded session, and what lies beside it when its session was killed (-wal …): may
  * it be changed, move it, delete it. Thread: any. */
-#ifndef CUTAWAY_SESSIONS_SESSION_FILE_H
-#define CUTAWAY_SESSIONS_SESSION_FILE_H
+#pragma once
 
 #include "sessions/history/listed.h"
 
@@ -11,5 +10,3 @@ int session_file_ours(const char *path, const char *what, struct listed *l, stru
 /* A new name never replaces a file: ERR_IO. */
 int session_file_move(const char *from, const char *to, struct err *e);
 int session_file_delete(const char *path, struct err *e);
-
-#endif

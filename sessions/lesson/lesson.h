@@ -18,8 +18,7 @@
  *
  * A thematic break (---) ends a page. The text is a stranger's: it runs no shell, and a query only
  * reads the recording, within bounds of time and size. Thread: any; nothing is shared. */
-#ifndef CUTAWAY_SESSIONS_LESSON_H
-#define CUTAWAY_SESSIONS_LESSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -178,5 +177,3 @@ int lesson_verdicts(const char *path, const char *name, FILE *out, struct err *e
 extern const struct listing_column lesson_sheet_columns[];
 int lesson_sheet(
 	const char *name, const char *record, struct listing *rows, FILE *out, struct err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* Inside sessions/lesson/: what recordings of a lesson have of its questions. The recordings are
  * foreign: texts are clean for a terminal (base/text.h), and numbers may be anything. Thread: any;
  * no state. */
-#ifndef CUTAWAY_SESSIONS_LESSON_ANSWERS_H
-#define CUTAWAY_SESSIONS_LESSON_ANSWERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ int answers_count(const struct answers *a, const struct answer *like, bool right
 
 /* Writes the page of a class, lesson_html.c: complete, or no file. */
 int answers_html(const struct answers *a, const char *file, struct err *e);
-
-#endif

@@ -2,8 +2,7 @@
  * them, with each alone and with all but each. Each case is an ordinary score request of the
  * engine, so a recording has its settings, hashes and prices. Thread: the one that steps the
  * engine. */
-#ifndef CUTAWAY_SESSIONS_PRICE_APART_H
-#define CUTAWAY_SESSIONS_PRICE_APART_H
+#pragma once
 
 #include <stdio.h>
 
@@ -40,5 +39,3 @@ int apart_end(struct apart *a, struct engine *e, struct err *err);
 void apart_see(struct apart *a, const struct event *ev);
 /* The cases, the dearest setting alone first, as lines of text. */
 void apart_print(const struct apart *a, FILE *out);
-
-#endif

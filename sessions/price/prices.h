@@ -1,6 +1,5 @@
 /* Sums of the prices of a text's tokens (event price). Thread: any; a value. */
-#ifndef CUTAWAY_SESSIONS_PRICES_H
-#define CUTAWAY_SESSIONS_PRICES_H
+#pragma once
 
 #include <math.h>
 
@@ -39,5 +38,3 @@ static inline double prices_exact_perplexity(const struct prices *s)
 {
 	return exp(-s->exact_logp / s->n);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* A command that scores a text: the text is its standard input, the first number of its output the
  * score. It runs asynchronously: the caller polls until it has ended. Thread: any, one at a
  * time. */
-#ifndef CUTAWAY_SESSIONS_SCORE_COMMAND_H
-#define CUTAWAY_SESSIONS_SCORE_COMMAND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ struct score_command {
  * killed when it ends, or when its answer is no longer wanted. */
 enum score_verdict score_command(
 	void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e);
-
-#endif

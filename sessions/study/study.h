@@ -1,8 +1,7 @@
 /* A recording of work that is no session of an engine: a model that a trainer of another program
  * trains, a file that is quantised or pruned. Each step of it is a step of the recording, so that
  * `replay` travels through it, and `replay --follow` shows it while it goes on. Thread: one. */
-#ifndef CUTAWAY_SESSIONS_STUDY_H
-#define CUTAWAY_SESSIONS_STUDY_H
+#pragma once
 
 #include <stdio.h>
 
@@ -30,5 +29,3 @@ void study_tell(struct study *s, struct event *ev, int64_t tokens);
  * …}); what is null or not there is absent. *n: steps. -1 with ERR_INPUT and the line: what is
  * before it is recorded. */
 int study_lines(struct study *s, FILE *in, int64_t *n, struct err *e);
-
-#endif

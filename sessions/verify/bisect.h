@@ -7,8 +7,7 @@
  * different kernels agree on every row. It stops at the first row on which it differs from one of
  * them. That row is then computed op by op, up to the first op that writes a different value
  * (probe.h). Thread: one; engines are opened one after the other. */
-#ifndef CUTAWAY_SESSIONS_BISECT_H
-#define CUTAWAY_SESSIONS_BISECT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -62,5 +61,3 @@ struct bisect_options {
 int bisect_run(struct bisect *b, const struct bisect_options *o, const int32_t *ids, int32_t n,
 	int64_t recorded, struct err *e);
 void bisect_describe_end(const struct bisect_end *end, char *buf, size_t cap); /* "cpu avx2" */
-
-#endif

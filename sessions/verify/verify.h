@@ -6,8 +6,7 @@
  * new engine as requests of kind verify (engine.h): their rows are computed many at a time,
  * whatever the recording's steps were, and the draws are repeated. A difference is then bisected
  * (bisect.h). Thread: one, the caller's. */
-#ifndef CUTAWAY_SESSIONS_VERIFY_H
-#define CUTAWAY_SESSIONS_VERIFY_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -95,5 +94,3 @@ int verify_arith(const struct history *h, struct err *e);
 void verify_describe(const struct history *h, const struct verify_result *r, char *buf, size_t cap);
 /* Prints the cause of the first difference, as far as bisection found it. */
 void verify_explain(const struct history *h, const struct verify_summary *sum, FILE *out);
-
-#endif

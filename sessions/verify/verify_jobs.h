@@ -1,7 +1,6 @@
 /* Inside sessions/verify/: what is recomputed, and in which order. A job is a request of the
  * engine: one take of a recorded request, cut to the rows in the range. */
-#ifndef CUTAWAY_SESSIONS_VERIFY_JOBS_H
-#define CUTAWAY_SESSIONS_VERIFY_JOBS_H
+#pragma once
 
 #include "engine/core/engine.h"
 #include "sessions/history/history.h"
@@ -49,5 +48,3 @@ struct job *jobs_of(struct jobs *j, int64_t number);
 void jobs_done(struct jobs *j, struct job *job);
 /* Index of the request's row at this position, or -1 if the job does not compare it. */
 int32_t jobs_row(const struct job *job, const struct history *h, int64_t pos);
-
-#endif

@@ -10,8 +10,7 @@
  * microsecond: it is compiled once, over a virtual table that computes only the columns it uses.
  * Nothing else can be read by an expression, and nothing written. Thread: any one at a time; a set
  * allocates only when it is fed new texts of tokens. */
-#ifndef CUTAWAY_SESSIONS_WATCH_H
-#define CUTAWAY_SESSIONS_WATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -80,5 +79,3 @@ int watch_find(const char *path, const char *expr, int64_t from, bool back,
  * all columns, one a line. *say is malloc'd; *where as in watch_add. 0 or -1. */
 int watch_print(
 	const char *path, const char *expr, int64_t step, char **say, int *where, struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* Inside sessions/watch*.c: the state of a set after a step, and the virtual table `now` over
  * it. */
-#ifndef CUTAWAY_SESSIONS_WATCH_IMPL_H
-#define CUTAWAY_SESSIONS_WATCH_IMPL_H
+#pragma once
 
 #include <sqlite3.h>
 
@@ -54,5 +53,3 @@ struct watch_set {
 
 extern const sqlite3_module watch_table; /* its client data is the set */
 void watch_make_columns(void);           /* before a set is made; once is enough */
-
-#endif

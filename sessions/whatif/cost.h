@@ -8,8 +8,7 @@
  *
  * A step's time runs from the end of the step before, where that left work: what the program does
  * between two steps is part of it. Thread: any one; no state but the caller's. */
-#ifndef CUTAWAY_SESSIONS_COST_H
-#define CUTAWAY_SESSIONS_COST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -125,5 +124,3 @@ void cost_check(struct cost *c, const struct cost_rows *rows);
  * known, one for each number of the model and for each kind of product. */
 int cost_write(const struct cost *c, const char *path, struct err *e);
 int cost_read(struct cost *c, const char *path, struct err *e);
-
-#endif

@@ -5,8 +5,7 @@
  * formula (fold/formulas_exchange.h), each so long as the link needs, and as it was measured.
  * Stages of a pipeline work on one micro-batch after the other (Huang et al. 2019, "GPipe").
  * Thread: any; no state. */
-#ifndef CUTAWAY_SESSIONS_COST_RANKS_H
-#define CUTAWAY_SESSIONS_COST_RANKS_H
+#pragma once
 
 #include "base/link.h"
 #include "fold/formulas_exchange.h"
@@ -37,5 +36,3 @@ struct cost_ranks_step {
 };
 struct cost_ranks_step cost_ranks_step(
 	const struct cost *c, const struct cost_ranks *k, const struct step_shape *s);
-
-#endif

@@ -10,8 +10,7 @@
  * again so many steps after its newest token as in the log, and at the latest when it has drawn
  * beyond the log, so the number of kept drafts may be off by a few. Requests that a log leaves
  * running are stopped where it ends. Thread: any one; no state is kept. */
-#ifndef CUTAWAY_SESSIONS_WHATIF_H
-#define CUTAWAY_SESSIONS_WHATIF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -72,5 +71,3 @@ int whatif_run(
 int whatif_verify(const char *path, const struct whatif_settings *s, const struct engine_options *o,
 	bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct whatif *out,
 	struct err *e);
-
-#endif

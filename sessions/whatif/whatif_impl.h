@@ -1,6 +1,5 @@
 /* Inside sessions/whatif/. */
-#ifndef CUTAWAY_SESSIONS_WHATIF_IMPL_H
-#define CUTAWAY_SESSIONS_WHATIF_IMPL_H
+#pragma once
 
 #include "engine/memory/memory.h"
 #include "event/event.h"
@@ -89,5 +88,3 @@ int whatif_rerun(struct recorded *r, const struct whatif_settings *asked, const 
 int whatif_rerun_for_real(struct recorded *r, const struct whatif_settings *asked,
 	const struct engine_options *o, bool (*progress)(void *arg, int64_t done, int64_t all),
 	void *arg, struct whatif_counts *out, struct err *e);
-
-#endif

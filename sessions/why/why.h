@@ -3,8 +3,7 @@
  *
  * The file may be untrusted and is only read (trace/foreign.h); it may be one that is still being
  * written. Thread: any one. */
-#ifndef CUTAWAY_SESSIONS_WHY_H
-#define CUTAWAY_SESSIONS_WHY_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -36,5 +35,3 @@ struct why_here {
  * has none" is an answer, not an error. */
 int why_find(struct why *w, const char *what, const char *where, const struct why_here *here,
 	FILE *out, struct err *e);
-
-#endif

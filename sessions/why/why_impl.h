@@ -1,6 +1,5 @@
 /* Inside sessions/why/: an open recording, and helpers to query it. */
-#ifndef CUTAWAY_SESSIONS_WHY_IMPL_H
-#define CUTAWAY_SESSIONS_WHY_IMPL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -85,5 +84,3 @@ long long why_page_size(struct why *w, long long seq);
 long long why_pages(struct why *w, long long seq);
 /* The step in which event `seq` fell; that of the next step row. */
 long long why_step_of(struct why *w, long long seq);
-
-#endif

@@ -1,7 +1,6 @@
 /* What fuzz targets share. A target checks with FUZZ_CHECK, which also counts where NDEBUG is
  * defined. */
-#ifndef CUTAWAY_TESTS_FUZZ_H
-#define CUTAWAY_TESTS_FUZZ_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 			abort();                                                                               \
 		}                                                                                          \
 	} while (0)
-
-#endif

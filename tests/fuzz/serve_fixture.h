@@ -1,7 +1,6 @@
 /* A server without an engine, for the fuzz targets of requests: a tiny vocabulary, a template of
  * chats, and the settings of `cutaway serve`. */
-#ifndef CUTAWAY_TESTS_FUZZ_SERVE_FIXTURE_H
-#define CUTAWAY_TESTS_FUZZ_SERVE_FIXTURE_H
+#pragma once
 
 #include "engine/settings/settings.h"
 #include "serve/serve_impl.h"
@@ -41,5 +40,3 @@ static inline struct serve *fuzz_serve(const char *api_key)
 	free(data);
 	return s;
 }
-
-#endif

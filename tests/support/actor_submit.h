@@ -1,10 +1,7 @@
 /* One request, submitted on the engine's thread between two steps. */
-#ifndef CUTAWAY_TESTS_ACTOR_SUBMIT_H
-#define CUTAWAY_TESTS_ACTOR_SUBMIT_H
+#pragma once
 
 #include "engine/core/actor.h"
 
 /* Its number, or -1. */
 int64_t actor_submit(struct actor *a, const struct engine_request *r, struct err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Counts the allocations of a whole suite, by every thread: for one file of it. Under a sanitizer,
  * which has a malloc of its own, nothing can be counted: allocations() is -1. */
-#ifndef CUTAWAY_TESTS_ALLOCATIONS_H
-#define CUTAWAY_TESTS_ALLOCATIONS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -40,6 +39,4 @@ static long allocations(void)
 {
 	return -1;
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* Arrivals of a load (load/workload.h) for its tests. */
-#ifndef CUTAWAY_TESTS_ARRIVALS_H
-#define CUTAWAY_TESTS_ARRIVALS_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,5 +46,3 @@ static inline struct arrival *all_of(const struct workload_options *o)
 	workload_close(w);
 	return a;
 }
-
-#endif

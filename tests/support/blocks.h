@@ -1,7 +1,6 @@
 /* Blocks of weights as files have them, random and hostile, of any format of the table; and numbers
  * alike, for activations. Thread: any, as the caller's source of random words is. */
-#ifndef CUTAWAY_TESTS_BLOCKS_H
-#define CUTAWAY_TESTS_BLOCKS_H
+#pragma once
 
 #include "kernels/kernels.h"
 
@@ -15,5 +14,3 @@ typedef uint32_t random_fn(void);
 float blocks_float(enum mood mood, random_fn *random32);
 /* n blocks of the format to raw. */
 void blocks_fill(uint8_t *raw, enum k_type type, size_t n, enum mood mood, random_fn *random32);
-
-#endif

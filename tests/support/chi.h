@@ -1,6 +1,5 @@
 /* Chi-square tests with fixed seeds: they pass always, or never. */
-#ifndef CUTAWAY_TESTS_CHI_H
-#define CUTAWAY_TESTS_CHI_H
+#pragma once
 
 #include <math.h>
 
@@ -12,5 +11,3 @@ static inline double chi_limit(int n)
 
 	return n * c * c * c;
 }
-
-#endif

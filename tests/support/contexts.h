@@ -1,8 +1,7 @@
 /* Contexts of every instruction set that tests can run: those of this processor, and matrix
  * products of those that it may lack, emulated on AVX2 (AVX-512's by avx512_simde.c, AVX-VNNI's by
  * avxvnni_emulated.c). Thread: the caller's. */
-#ifndef CUTAWAY_TESTS_CONTEXTS_H
-#define CUTAWAY_TESTS_CONTEXTS_H
+#pragma once
 
 #include "kernels/context.h"
 
@@ -20,5 +19,3 @@ struct contexts {
  * e: one does not open; what was opened is for contexts_close(). */
 int contexts_open(struct contexts *all, const int *threads, int n, bool scalar, struct err *e);
 void contexts_close(struct contexts *all);
-
-#endif

@@ -2,8 +2,7 @@
  * requests that share its system prompt, two forks, drafts, a preemption, evictions, a queue, a
  * refused request. Nothing is computed: numbers come from a small generator with a fixed seed, so
  * it is the same always. */
-#ifndef CUTAWAY_TESTS_DEMO_EVENTS_H
-#define CUTAWAY_TESTS_DEMO_EVENTS_H
+#pragma once
 
 #include "event/event.h"
 
@@ -13,5 +12,3 @@ enum { DEMO_CHAT_STEPS = 48, DEMO_STEPS = 150 };
  * At DEMO_CHAT_STEPS the second turn is being answered while three background requests run beside
  * it. */
 void demo_play(ev_sink *sink, void *arg, int n_steps);
-
-#endif

@@ -1,7 +1,6 @@
 /* Events of every kind with random fields: many make sense, many do not. For tests that nothing
  * crashes. */
-#ifndef CUTAWAY_TESTS_DEMO_RANDOM_H
-#define CUTAWAY_TESTS_DEMO_RANDOM_H
+#pragma once
 
 #include "event/event.h"
 
@@ -14,5 +13,3 @@ struct demo_random {
 
 /* The first event of a seed is a session that makes sense. */
 void demo_random_event(struct demo_random *d, struct event *ev);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the made-up session of demo_events.c is about: who asks what when, and what is answered. */
-#ifndef CUTAWAY_TESTS_DEMO_SCRIPT_H
-#define CUTAWAY_TESTS_DEMO_SCRIPT_H
+#pragma once
 
 #include "event/event.h"
 
@@ -14,5 +13,3 @@ struct demo_script {
 	double accept;                      /* how often the drafter is right */
 };
 extern const struct demo_script demo_script[DEMO_REQUESTS];
-
-#endif

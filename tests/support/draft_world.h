@@ -1,8 +1,7 @@
 /* An engine with seven requests that share beginnings, some greedy and some not: whoever guesses
  * for them, they give the tokens and hashes of plain decoding. For the tests of trees and of
  * drafters. Thread: the engine's. */
-#ifndef CUTAWAY_TESTS_DRAFT_WORLD_H
-#define CUTAWAY_TESTS_DRAFT_WORLD_H
+#pragma once
 
 #include "engine/core/engine_impl.h"
 
@@ -36,5 +35,3 @@ void world_compare(const struct world *plain, const struct world *w, bool greedy
 uint32_t world_chance(uint32_t *state);
 /* The device is the shim's (tests/cuda/shim). */
 bool world_has_device(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* The invariants that heads of pages.h, prefix.h, pin.h and sched.h state, as asserts. */
-#ifndef CUTAWAY_TESTS_INVARIANTS_H
-#define CUTAWAY_TESTS_INVARIANTS_H
+#pragma once
 
 struct engine;
 struct memory;
@@ -14,5 +13,3 @@ void pins_check(const struct prefix *p);
 void prefix_check(const struct prefix *p); /* and its pins */
 void sched_check(const struct sched *s);
 void engine_check(const struct engine *e); /* all of them */
-
-#endif

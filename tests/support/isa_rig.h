@@ -1,8 +1,7 @@
 /* What the tests of the CPUs' kernels share: the reference and every instruction set of this
  * machine, with 1, 2, 3 and 7 threads; random numbers; activations; a cache of shuffled pages.
  * Thread: the caller's. */
-#ifndef CUTAWAY_TESTS_ISA_RIG_H
-#define CUTAWAY_TESTS_ISA_RIG_H
+#pragma once
 
 #include "kernels/kernels.h"
 
@@ -49,5 +48,3 @@ enum k_cache rig_format(void); /* a random one: f16 for every other case */
 void cache_open(struct cache *c, enum k_cache format, int32_t page_size, int32_t n_layers,
 	int32_t n_kv_heads, int32_t head_dim, int32_t n_seqs, int32_t longest);
 void cache_close(struct cache *c);
-
-#endif

@@ -1,8 +1,7 @@
 /* The little of JSON that the golden files need: one object a line, strings that may hold NULs
  * (which cJSON would cut off), arrays of integers. The files are our own: what is malformed fails
  * the test. */
-#ifndef CUTAWAY_TESTS_JSONL_H
-#define CUTAWAY_TESTS_JSONL_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -75,5 +74,3 @@ static inline int32_t *jsonl_ints(const char *at, size_t *n)
 	}
 	return out;
 }
-
-#endif

@@ -8,8 +8,7 @@
  * memory that processes share is lost, or anything.
  *
  * As in SQLite's own test of this ("How SQLite is tested", 3.3; src/test6.c). Thread: one. */
-#ifndef CUTAWAY_TESTS_POWER_H
-#define CUTAWAY_TESTS_POWER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ bool power_is_turn(size_t op);
 /* Writes into a folder the files as they may be when the power goes off behind the first n_ops
  * operations. */
 int64_t power_cut(size_t n_ops, uint64_t seed, const char *folder);
-
-#endif

@@ -1,6 +1,5 @@
 /* For tests: events of all kinds with every field random or absent, the same for the same seed. */
-#ifndef CUTAWAY_TESTS_RANDOM_EVENT_H
-#define CUTAWAY_TESTS_RANDOM_EVENT_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -90,5 +89,3 @@ static inline bool event_equal(const struct event *a, const struct event *b)
 	}
 	return true;
 }
-
-#endif

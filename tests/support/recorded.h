@@ -1,7 +1,6 @@
 /* For tests of recordings: a directory of their own, and random events in and out of a file in
  * it. */
-#ifndef CUTAWAY_TESTS_RECORDED_H
-#define CUTAWAY_TESTS_RECORDED_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -124,5 +123,3 @@ static inline void as_nobody(void (*fn)(void))
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Rows of logits for tests of the sampler. Header only; each program has its own random numbers. */
-#ifndef CUTAWAY_TESTS_ROWS_H
-#define CUTAWAY_TESTS_ROWS_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ static void make_row(float *l, int32_t n, int shape)
 			l[i] = 1.25f;
 	l[next() % (uint32_t)n] = 0.5f;
 }
-
-#endif

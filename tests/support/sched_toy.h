@@ -1,8 +1,7 @@
 /* The scheduler without a model, for tests: pages are only counted, and a token is drawn by adding
  * one: a replica of `cutaway simulate`. Every invariant is checked after every step, and time is
  * counted in steps. */
-#ifndef CUTAWAY_TESTS_SCHED_TOY_H
-#define CUTAWAY_TESTS_SCHED_TOY_H
+#pragma once
 
 #include "simulate/replica.h"
 
@@ -44,5 +43,3 @@ int64_t toy_submit(struct toy *w, struct toy_submission ask); /* its number */
 void toy_step(struct toy *w);
 /* From 1 to n. *seed: not 0. */
 int32_t toy_random(uint32_t *seed, int32_t n);
-
-#endif

@@ -1,8 +1,7 @@
 /* Whether a suite has time for what needs many computations: a law of large numbers, all pairs of
  * values. Sanitizers and scalar kernels look at the code, which a few computations reach; what many
  * of them show, other kernels show, whose bits are the same. */
-#ifndef CUTAWAY_TESTS_THOROUGH_H
-#define CUTAWAY_TESTS_THOROUGH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -24,5 +23,3 @@ static inline bool wants_all(void)
 {
 	return is_thorough() && getenv("CUTAWAY_TEST_ALL");
 }
-
-#endif

@@ -5,8 +5,7 @@
  * The vocabulary is <|endoftext|>, <|im_start|>, <|im_end|> (ids 0, 1, 2), the 256 bytes (ids 3 +
  * byte) and merges trained on a paragraph of English. Weights are scaled so that logits spread by a
  * few units. Thread: any; no state. */
-#ifndef CUTAWAY_TESTS_TINY_H
-#define CUTAWAY_TESTS_TINY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -104,5 +103,3 @@ int tiny_model_drop(void **state);
  * nothing to find, which is to be answered at a temperature. */
 enum { TINY_PROMPT = 70 };
 float tiny_prompt(int i, int32_t ids[TINY_PROMPT]); /* the temperature */
-
-#endif

@@ -1,7 +1,6 @@
 /* Tiny random drafter's files (engine/draft/file.h) for the tiny models, and lies to put in them.
  * Thread: any. */
-#ifndef CUTAWAY_TESTS_TINY_DRAFT_H
-#define CUTAWAY_TESTS_TINY_DRAFT_H
+#pragma once
 
 #include "tests/support/tiny.h"
 
@@ -25,5 +24,3 @@ struct tiny_draft_options {
 /* For a target made of `target`: the file's path, malloc'd, or NULL. Unlink it when done. */
 char *tiny_draft_temp(
 	const struct tiny_options *target, const struct tiny_draft_options *o, struct err *e);
-
-#endif

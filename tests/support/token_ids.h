@@ -1,7 +1,6 @@
 /* Ids of texts, for the tests of tokenizers: encoding appends, a failure fails the test. Thread:
  * the caller's. */
-#ifndef CUTAWAY_TESTS_TOKEN_IDS_H
-#define CUTAWAY_TESTS_TOKEN_IDS_H
+#pragma once
 
 #include "engine/text/tokenizer.h"
 
@@ -19,5 +18,3 @@ void expect_ids(const struct tokenizer *t, const char *text, size_t size, bool s
 #define EXPECT(t, text, special, ...)                                                              \
 	expect_ids(t, text, sizeof text - 1, special, (int32_t[]){ __VA_ARGS__ },                      \
 		sizeof(int32_t[]){ __VA_ARGS__ } / sizeof(int32_t))
-
-#endif

@@ -1,7 +1,6 @@
 /* For tests of views: a view's text, and small conversations said token by token. What fails ends
  * the test. */
-#ifndef CUTAWAY_TESTS_VIEW_CHECK_H
-#define CUTAWAY_TESTS_VIEW_CHECK_H
+#pragma once
 
 #include "tui/views/view.h"
 
@@ -30,5 +29,3 @@ void say_finish(struct said *d, enum ev_code_finish reason, const char *why /* o
 /* Frees text. 1: it is not what its file in tests/data/views has, and says so; with UPDATE_GOLDEN=1
  * it is written there first. */
 int golden_differs(const char *name, char *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* For tests of views: a session written by hand, event by event, and what a view draws of it. */
-#ifndef CUTAWAY_TESTS_VIEW_SCRIPT_H
-#define CUTAWAY_TESTS_VIEW_SCRIPT_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -244,5 +243,3 @@ static inline void has_not(const char *screen, const char *part)
 	if (strstr(screen, part))
 		fail_msg("'%s' is in:\n%s", part, screen);
 }
-
-#endif

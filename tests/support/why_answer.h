@@ -1,6 +1,5 @@
 /* What `why` says of a recording, for tests. Thread: the test's. */
-#ifndef CUTAWAY_TESTS_WHY_ANSWER_H
-#define CUTAWAY_TESTS_WHY_ANSWER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,5 +11,3 @@ const char *why_answer(
 /* Fails the test unless the answer says it, or, if !does, does not. */
 void why_says(const char *answer, bool does, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-
-#endif

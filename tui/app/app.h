@@ -2,8 +2,7 @@
  *
  * One thread, one blocking place (app_run). A mode (chat.c, replay.c) supplies its events, its
  * commands and the ends of the status line. Thread: the UI's. */
-#ifndef CUTAWAY_TUI_APP_H
-#define CUTAWAY_TUI_APP_H
+#pragma once
 
 #include <stdarg.h>
 #include <sys/poll.h>
@@ -243,5 +242,3 @@ void app_block_signals(void);
 void app_follow_newest(struct app *a);
 /* For struct command_host. */
 void app_tell(void *app, const char *text);
-
-#endif

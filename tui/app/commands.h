@@ -3,8 +3,7 @@
  * A command acts on a host: the user's settings, the engine's settings, and a few actions of the
  * program. Nothing here depends on screens or threads, so tests and fuzzers supply a host of their
  * own. Thread: the UI's. */
-#ifndef CUTAWAY_TUI_COMMANDS_H
-#define CUTAWAY_TUI_COMMANDS_H
+#pragma once
 
 #include "engine/settings/settings.h"
 #include "tui/views/view.h"
@@ -107,5 +106,3 @@ void commands_say_set(const struct command_host *h, const char *name);
 int commands_refused(const char *name, const struct err *why, struct err *e);
 /* Current value as text; false if the command has none. */
 bool commands_value(const struct command_host *h, const struct command *c, char *out, size_t cap);
-
-#endif

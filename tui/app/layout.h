@@ -4,8 +4,7 @@
  * rectangles lie inside the screen and none overlaps another; (2) the chat and the prompt are
  * always there (or the zoomed view, or a lesson with what it looks at, and the prompt); (3) a view
  * that is shown has at least its min_w and min_h. Thread: any; no state. */
-#ifndef CUTAWAY_TUI_LAYOUT_H
-#define CUTAWAY_TUI_LAYOUT_H
+#pragma once
 
 #include "tui/views/view.h"
 
@@ -33,5 +32,3 @@ struct layout {
 };
 
 void layout_make(struct layout *l, const struct layout_request *ask);
-
-#endif

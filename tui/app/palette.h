@@ -1,8 +1,7 @@
 /* The palette: a list over the screen of all that can be done, filtered as one types. Ctrl-P and /
  * alone open it, and commands that choose among names (/view, /model, /lesson, /help) show their
  * part of it. Thread: the UI's. */
-#ifndef CUTAWAY_TUI_PALETTE_H
-#define CUTAWAY_TUI_PALETTE_H
+#pragma once
 
 #include "tui/term/term.h"
 
@@ -59,5 +58,3 @@ enum palette_answer {
 enum palette_answer palette_key(
 	struct palette *p, const struct term_key *k, const struct palette_item **chosen);
 void palette_draw(struct palette *p, struct canvas *c);
-
-#endif

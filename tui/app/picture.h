@@ -1,7 +1,6 @@
 /* Pictures of views and of the whole screen, as SVG or PNG, and the recording that they are of.
  * Thread: main's, which is the UI's. */
-#ifndef CUTAWAY_TUI_PICTURE_H
-#define CUTAWAY_TUI_PICTURE_H
+#pragma once
 
 #include "tui/app/app.h"
 #include "tui/app/player.h"
@@ -42,5 +41,3 @@ int picture_open(
 void picture_close(struct offscreen *o);
 /* Reads size, theme and format; w x h: the size if none is asked for. */
 int picture_take(struct picture *p, const struct tui_picture *o, int w, int h, struct err *e);
-
-#endif

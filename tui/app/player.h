@@ -10,8 +10,7 @@
  * occur later; otherwise it equals a fold from the start. "At step N" means: everything up to and
  * including the event of step N; the last step includes the events that follow it. Thread: any
  * one. */
-#ifndef CUTAWAY_TUI_PLAYER_H
-#define CUTAWAY_TUI_PLAYER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ const struct player_mark *player_marks(const struct player *p, int *n);
 int64_t player_next_mark(struct player *p, bool forward);
 /* Checks whether the file has grown. 1: it has, 0, -1. */
 int player_refresh(struct player *p, struct err *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* A text over the screen: F1, /help, /why. Thread: the UI's. */
-#ifndef CUTAWAY_TUI_POPUP_H
-#define CUTAWAY_TUI_POPUP_H
+#pragma once
 
 #include "tui/term/canvas.h"
 
@@ -17,5 +16,3 @@ void popup_draw(struct popup *p, struct canvas *c); /* nothing if it is not open
 /* Scrolls, or closes it. typing: letters go into a prompt. False: it is closed, and the key has its
  * normal effect, so that typed text is not lost. */
 bool popup_key(struct popup *p, int key, bool typing);
-
-#endif

@@ -1,6 +1,5 @@
 /* The file of `chat --commands`: reads its lines without blocking. Thread: the UI's. */
-#ifndef CUTAWAY_TUI_SCRIPT_H
-#define CUTAWAY_TUI_SCRIPT_H
+#pragma once
 
 #include "base/err.h"
 
@@ -14,5 +13,3 @@ int script_fd(const struct script *s); /* readable: there may be a line */
 /* 1: a line, malloc'd, without its end. 0: none yet. -1: there are no more; with the error if
  * reading failed. */
 int script_line(struct script *s, char **line, struct err *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* The terminal program's interface for the command line. */
-#ifndef CUTAWAY_TUI_TUI_H
-#define CUTAWAY_TUI_TUI_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -115,5 +114,3 @@ int load_n_prompts(void);
 /* Prompt i modulo their number, with its passage before it; malloc'd, NULL if memory ran out.
  * *label: where the prompt's own words begin in it. */
 char *load_prompt(int i, const char **label);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files of the chat share. Internal to tui/. Thread: the UI's. */
-#ifndef CUTAWAY_TUI_CHAT_H
-#define CUTAWAY_TUI_CHAT_H
+#pragma once
 
 #include <unistd.h>
 
@@ -288,5 +287,3 @@ void chat_note(void *arg, const char *name, const char *value);
 int chat_set_user(struct app *a, const char *text, struct err *e);
 
 int chat_act(void *arg, enum command_act act, const char *text, double number, struct err *e);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Thread: conversation_sink runs on the engine's, everything else on the UI's; a lock guards the
  * answers. */
-#ifndef CUTAWAY_TUI_CONVERSATION_H
-#define CUTAWAY_TUI_CONVERSATION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -100,5 +99,3 @@ int conversation_turn(struct conversation *c, int i, char **text, char **answer,
 
 /* Writes the turns as text; existing files are not overwritten. */
 int conversation_save(struct conversation *c, const char *path, struct err *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* Internal: what conversation.c and conversation_back.c share. See conversation.h. */
-#ifndef CUTAWAY_TUI_CONVERSATION_IMPL_H
-#define CUTAWAY_TUI_CONVERSATION_IMPL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -87,5 +86,3 @@ void conv_make_mark(struct conversation *c);
 /* Restores the state of the mark. Called with the lock held. */
 int conv_take_mark(struct conversation *c, int mark, struct err *e);
 void conv_marks_free(struct conversation *c);
-
-#endif

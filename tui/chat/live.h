@@ -4,8 +4,7 @@
  * live_open() starts the thread; live_fd() becomes readable when it is done, and then live_ready()
  * returns the result. Before that nothing else may be called. Thread: the UI's, except for the
  * opening itself. */
-#ifndef CUTAWAY_TUI_LIVE_H
-#define CUTAWAY_TUI_LIVE_H
+#pragma once
 
 #include "sessions/session.h"
 #include "tui/app/app.h"
@@ -65,5 +64,3 @@ bool waiting_take_back(struct view_waiting *w);
 int waiting_forget(struct view_waiting *w);
 /* Forgets them and says so, and whether an answer was stopped with them (Ctrl-C). */
 void waiting_stop(struct app *a, struct view_waiting *w, bool stopped, bool recorded);
-
-#endif

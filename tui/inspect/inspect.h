@@ -1,7 +1,6 @@
 /* Screens of their own beside the chat's and the replay's: two recordings (diff), and two
  * configurations while they run (compare). Thread: the UI's. */
-#ifndef CUTAWAY_TUI_INSPECT_H
-#define CUTAWAY_TUI_INSPECT_H
+#pragma once
 
 #include "event/texts.h"
 #include "sessions/compare/compare.h"
@@ -86,5 +85,3 @@ int compare_screen_draw(void *screen, struct canvas *c, struct err *e);
 /* False: the user quits. */
 bool compare_screen_key(void *screen, int code, int w, int h);
 void compare_screen_free(struct compare_screen *s);
-
-#endif

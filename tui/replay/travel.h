@@ -1,7 +1,6 @@
 /* Parses the arguments of rewind commands (positions, turns, tokens) and describes changed
  * settings. No screen, no engine but its tokenizer. Thread: the UI's; no state. */
-#ifndef CUTAWAY_TUI_TRAVEL_H
-#define CUTAWAY_TUI_TRAVEL_H
+#pragma once
 
 #include "engine/text/tokenizer.h"
 #include "tui/app/commands.h"
@@ -29,5 +28,3 @@ int travel_token(const struct tokenizer *tokenizer, const struct travel_from *f,
  * nothing. open: where its answer begins; ctx: longest sequence. */
 bool travel_changed(const struct tl_request *r, int32_t open, const struct answer_settings *s,
 	int32_t ctx, char *out, size_t cap);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Threads: breaks_feed on one (the engine's in a chat, the UI's in a replay), everything else on
  * the UI's. */
-#ifndef CUTAWAY_TUI_BREAKS_H
-#define CUTAWAY_TUI_BREAKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ const char *breaks_searched(const struct breaks *b); /* the last expression, or 
 /* In a replay: brings the values up to a step of the file that the player went to. Reads forwards,
  * or again from some steps before. */
 void breaks_follow(struct breaks *b, const char *path, int64_t step);
-
-#endif

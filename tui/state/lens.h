@@ -5,8 +5,7 @@
  * needs the engine; then it starts again afterwards. In a replay the model of the recording is
  * opened for it, its file checked against the SHA-256 in the log, and kept open for the next look.
  * Thread: the UI's, except for the look itself; lens_fd becomes readable when there is news. */
-#ifndef CUTAWAY_TUI_LENS_H
-#define CUTAWAY_TUI_LENS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ const struct lens_look *lens_look(const struct lens *l);
 
 /* Bytes of any token, even if it never occurred in the session. */
 struct gguf_text lens_bytes(const struct lens_look *look, int32_t id);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Everything that draws clips to its rectangle, so a view can never draw outside. Text passes
  * base/text.h: no control character reaches a terminal. Thread: the UI's. */
-#ifndef CUTAWAY_TUI_CANVAS_H
-#define CUTAWAY_TUI_CANVAS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -108,5 +107,3 @@ const char *glyph(const struct canvas *c, enum glyph g);
 void pen_fill(struct pen *p, struct rect r);
 /* Sets attributes of cells that are drawn already. */
 void pen_restyle(struct pen *p, struct rect r, uint8_t attr);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * With an ASCII environment (LC_ALL=C) the output is ASCII, but input is read as UTF-8, which
  * nearly all terminals send. One terminal a process. Thread: the UI's. */
-#ifndef CUTAWAY_TUI_CHARSET_H
-#define CUTAWAY_TUI_CHARSET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ size_t charset_take(struct charset_bytes *b, char out[8]);
 /* Turns UTF-8 into the terminal's encoding, in place; escape sequences stay. Returns the bytes that
  * are left. */
 size_t charset_encode(char *text, size_t size);
-
-#endif

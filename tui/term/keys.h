@@ -1,6 +1,5 @@
 /* Keys as the screens see them, decoded by term.c. */
-#ifndef CUTAWAY_TUI_KEYS_H
-#define CUTAWAY_TUI_KEYS_H
+#pragma once
 
 enum key {
 	KEY_UP_ = 0x110000,
@@ -27,5 +26,3 @@ enum key {
 	KEY_RESIZE_ = 0x110100,
 	KEY_MOUSE_,
 };
-
-#endif

@@ -6,8 +6,7 @@
  *
  * Readline's state is global: one prompt a process. Thread: the UI's. Open it before the terminal
  * is taken over (readline reads terminfo then) and after the locale is set. */
-#ifndef CUTAWAY_TUI_PROMPT_H
-#define CUTAWAY_TUI_PROMPT_H
+#pragma once
 
 #include "tui/term/canvas.h"
 
@@ -49,5 +48,3 @@ int prompt_lines(int w, const char *label, bool ascii);
 /* Draws it and places the canvas' cursor. `empty` (may be NULL) is shown dim while the text is
  * empty. Not awake: the prompt lacks the focus; all of it is dim, without a cursor. */
 void prompt_draw(struct pen *p, const char *label, const char *empty, bool awake);
-
-#endif

@@ -5,8 +5,7 @@
  * does nothing, so a slow or stopped terminal gets fewer frames and blocks no thread.
  *
  * One at a time, because the crash handler restores only one. Thread: the UI's. */
-#ifndef CUTAWAY_TUI_TERM_H
-#define CUTAWAY_TUI_TERM_H
+#pragma once
 
 #include "tui/term/keys.h"
 #include "tui/term/theme.h"
@@ -60,5 +59,3 @@ void term_copy(struct terminal *t, const char *text, size_t n);
 /* Next key; false if there is none. Waits only a moment (25 ms) to distinguish Esc from the start
  * of a sequence. */
 bool term_key(struct terminal *t, struct term_key *k);
-
-#endif

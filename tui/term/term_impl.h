@@ -1,6 +1,5 @@
 /* What the files of the terminal (term.c, term_*.c) share: for these alone. */
-#ifndef CUTAWAY_TUI_TERM_IMPL_H
-#define CUTAWAY_TUI_TERM_IMPL_H
+#pragma once
 
 #include <poll.h>
 #include <signal.h>
@@ -90,5 +89,3 @@ void crash_begin(int out, const struct termios *found); /* found: the modes to r
 void crash_add(const char *text); /* bytes to write; what no longer fits is left out */
 void crash_arm(void);
 void crash_disarm(void);
-
-#endif

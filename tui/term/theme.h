@@ -3,8 +3,7 @@
  * The palette is safe for colour-blind eyes (Okabe and Ito 2008, lightened for dark backgrounds).
  * Where there are 16 colours or none, letters and shapes carry the meaning. Thread: any; no
  * state. */
-#ifndef CUTAWAY_TUI_THEME_H
-#define CUTAWAY_TUI_THEME_H
+#pragma once
 
 #include "tui/term/canvas.h"
 
@@ -29,5 +28,3 @@ bool theme_env_is_light(void);
  * 0xrrggbb. */
 int theme_own(const struct theme *t, bool ground);
 struct theme_style theme_style(const struct theme *t, enum ink ink, enum ink paper, unsigned attr);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the chat shows of one request, or of a turn that is not a request yet: its lines and notes.
  * For view_chat.c, which draws them. Thread: the UI's. */
-#ifndef CUTAWAY_TUI_CHAT_TURN_H
-#define CUTAWAY_TUI_CHAT_TURN_H
+#pragma once
 
 #include "tui/views/view_util.h"
 
@@ -134,5 +133,3 @@ void turn_free(struct turn *n);
 void turn_mark(struct turn *n, const struct timeline *t, const struct view_state *s);
 /* Line of the marked token, counted from the end of the turn; -1: it is not in it. */
 int32_t turn_cursor_line(const struct turn *n, const struct view_state *s);
-
-#endif

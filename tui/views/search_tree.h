@@ -1,7 +1,6 @@
 /* A search as rows: its tree in the order of the screen, the score and text of each branch. For
  * view_search.c and the chat; nothing is drawn here. Thread: the UI's. */
-#ifndef CUTAWAY_TUI_SEARCH_TREE_H
-#define CUTAWAY_TUI_SEARCH_TREE_H
+#pragma once
 
 #include "tui/views/view_util.h"
 
@@ -69,5 +68,3 @@ const char *view_search_judge(char out[SEARCH_JUDGE_MAX], const struct tl_search
 /* Explains the rank of a row, and shows its text: SEARCH_WHY_H lines from y on. */
 void view_search_why(struct pen *p, int y, const struct timeline *t, const struct tl_search *s,
 	const struct search_row *r);
-
-#endif

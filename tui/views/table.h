@@ -1,7 +1,6 @@
 /* A table in a view: its columns, the line of their heads, cells placed by them, and a list of rows
  * that scrolls. Thread: the UI's; no state. */
-#ifndef CUTAWAY_TUI_TABLE_H
-#define CUTAWAY_TUI_TABLE_H
+#pragma once
 
 #include "tui/views/view.h"
 
@@ -41,5 +40,3 @@ void table_bar(const struct table *t, int column, enum ink ink, double part);
 int table_first(int64_t *first, int n, int fit);
 /* Keys of such a list; true if it was one. */
 bool table_key(int key, int64_t *first, int n);
-
-#endif

@@ -3,8 +3,7 @@
  * A view reads the timeline and draws on a pen. It never queries the engine or the log, so it is
  * the same live and in a replay. It keeps no state but its cursor (struct view_state). A new view
  * is one new file view_x.c and one line in the table in views.h. Thread: the UI's. */
-#ifndef CUTAWAY_TUI_VIEW_H
-#define CUTAWAY_TUI_VIEW_H
+#pragma once
 
 #include "fold/timeline.h"
 #include "tui/term/canvas.h"
@@ -94,5 +93,3 @@ struct view {
 /* In the order of the keys 1-9; ends with NULL. A view draws its own head (pen_head) at the top
  * left; the program draws the focus mark over it. */
 extern const struct view *const views[];
-
-#endif

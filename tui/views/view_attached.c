@@ -66,7 +66,8 @@ static struct view_text head_of(const struct tl_attached *a)
 	if (a->polled.running == EV_NULL_I && a->polled.waiting == EV_NULL_I)
 		return view_form("%.40s · queue unknown", a->server);
 	return view_form("%.40s · %s run%s%s · %s wait", a->server, count_or(a->polled.running).text,
-		slots ? " of " : "", slots ? view_count(a->e.slots).text : "", count_or(a->polled.waiting).text);
+		slots ? " of " : "", slots ? view_count(a->e.slots).text : "",
+		count_or(a->polled.waiting).text);
 }
 
 int view_attached_slots(struct pen *p, const struct timeline *t)
@@ -106,7 +107,8 @@ static struct view_text part_of(int64_t n, int64_t all, const char *unit)
 
 static void put_used(struct pen *p, int *y, const struct tl_attached *a)
 {
-	put_row(p, y, "used", isnan(a->polled.kv_used) ? "unknown" : view_percent(a->polled.kv_used).text);
+	put_row(
+		p, y, "used", isnan(a->polled.kv_used) ? "unknown" : view_percent(a->polled.kv_used).text);
 	if (!isnan(a->polled.kv_used) && p->r.w > NAME_W + 16)
 		view_bar(p, NAME_W + 8, *y - 1, p->r.w - NAME_W - 8, INK_ACCEPTED, a->polled.kv_used);
 }

@@ -1,7 +1,6 @@
 /* What the views share: names and colours of requests, forms of tokens and numbers, what is in
  * focus. Thread: the UI's; no state. */
-#ifndef CUTAWAY_TUI_VIEW_UTIL_H
-#define CUTAWAY_TUI_VIEW_UTIL_H
+#pragma once
 
 #include <inttypes.h>
 #include <math.h>
@@ -238,5 +237,3 @@ void view_requests_gantt(
 struct view_text view_formula_number(enum formula_unit unit, double value);
 /* What the letters in the formulas stand for. */
 extern const char view_formula_letters[];
-
-#endif

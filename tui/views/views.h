@@ -1,6 +1,5 @@
 /* The table of views. Thread: the UI's. */
-#ifndef CUTAWAY_TUI_VIEWS_H
-#define CUTAWAY_TUI_VIEWS_H
+#pragma once
 
 #include "tui/views/view.h"
 
@@ -87,5 +86,3 @@ void view_spec_table(struct pen *p, const struct timeline *t, struct view_state 
 /* view_search.c: text of the leading answer of a search. Returns its length. */
 int view_search_leading(
 	const struct timeline *t, const struct tl_search *s, char *text, size_t cap);
-
-#endif

@@ -8,8 +8,7 @@
  * beyond 64 bits, and what needs random numbers or HTML.
  *
  * Thread: one at a time for a struct jinja. */
-#ifndef CUTAWAY_ENGINE_JINJA_H
-#define CUTAWAY_ENGINE_JINJA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ int jinja_set(
 /* Renders into *out, malloc'd, with a NUL after its *size bytes. What a template raises itself
  * (raise_exception) is the error's text after "the template refuses: ". */
 int jinja_render(struct jinja *j, char **out, size_t *size, struct err *e);
-
-#endif

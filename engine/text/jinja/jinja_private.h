@@ -1,8 +1,7 @@
 /* What the files of the interpreter share. Memory is an arena's: nothing is freed by itself, and
  * an error (jinja_fail) jumps to the public function that was called. Strings are UTF-8; their
  * indices count code points, an invalid byte as one. */
-#ifndef CUTAWAY_ENGINE_JINJA_PRIVATE_H
-#define CUTAWAY_ENGINE_JINJA_PRIVATE_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdbool.h>
@@ -371,5 +370,3 @@ const struct jbuiltin *jinja_find(const struct jbuiltin *table, const char *name
 extern const struct jbuiltin filters_text[], filters_list[], jinja_tests[], jinja_globals[];
 extern const struct jbuiltin methods_str[], methods_dict[];
 const struct jbuiltin *jinja_filter(const char *name, size_t size);
-
-#endif

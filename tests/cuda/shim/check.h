@@ -18,8 +18,7 @@
  * How it is called: GCC's -fsanitize=thread puts a call in front of each access, as for the Linux
  * kernel's KCSAN, and check.c is what is called. cp.async writes when it is waited for, and until
  * then nobody may look. */
-#ifndef CUTAWAY_TESTS_CUDA_SHIM_CHECK_H
-#define CUTAWAY_TESTS_CUDA_SHIM_CHECK_H
+#pragma once
 
 #include "tests/cuda/shim/device.h"
 
@@ -53,6 +52,4 @@ void check_anything(void *p, size_t bytes);
 #define check_copy_came(at, to) ((void)(at), (void)(to))
 #define check_atomic(at, p, bytes, orders) ((void)(at), (void)(p), (void)(bytes), (void)(orders))
 #define check_atomic_read(at, p, bytes) ((void)(at), (void)(p), (void)(bytes))
-#endif
-
 #endif

@@ -5,8 +5,7 @@
  * rendezvous check that all come to the same one, a test can leave one out (shim.h), and a deadlock
  * says who waits where. Shuffles and matrix products meet without ordering memory, as on a GPU.
  * Thread: code of kernels only. */
-#ifndef CUTAWAY_TESTS_CUDA_SHIM_H
-#define CUTAWAY_TESTS_CUDA_SHIM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -208,5 +207,3 @@ SHIM_INLINE float cu_127_over(float x)
 /* Here a kernel begins when the one before has ended; the checker acts as if it had not. */
 #define cu_follow() shim_follow()
 #define cu_now() shim_now()
-
-#endif

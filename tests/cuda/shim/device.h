@@ -1,8 +1,7 @@
 /* Inside tests/cuda/shim/: a launch on fibers, device memory, and the seam to the checker.
  *
  * Thread: all under the lock of whoever calls (client: one thread; driver.c: its own lock). */
-#ifndef CUTAWAY_TESTS_CUDA_SHIM_DEVICE_H
-#define CUTAWAY_TESTS_CUDA_SHIM_DEVICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -116,5 +115,3 @@ const char *shim_site_name(const struct shim_site *at, char out[64]);
 bool shim_fail(const char *plan);
 int shim_n_open(void);
 int shim_calls(const char *name);
-
-#endif

@@ -3,8 +3,7 @@
  * that a call keeps, and no more: nanoseconds.
  *
  * Thread: fibers belong to the thread that started them. */
-#ifndef CUTAWAY_TESTS_CUDA_SHIM_FIBER_H
-#define CUTAWAY_TESTS_CUDA_SHIM_FIBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ bool fiber_stacks(struct fiber *fibers, int n);
 /* The fiber begins in entry(arg) when it is first switched to; entry never returns. */
 void fiber_start(struct fiber *f, void (*entry)(void *arg), void *arg);
 void fiber_switch(struct fiber *from, struct fiber *to);
-
-#endif

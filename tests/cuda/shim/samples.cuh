@@ -1,7 +1,6 @@
 /* Kernels for the tests of the shim itself: right and wrong on purpose, as their names
  * say. p is device memory that the test has laid out. */
-#ifndef CUTAWAY_TESTS_CUDA_SHIM_SAMPLES_CUH
-#define CUTAWAY_TESTS_CUDA_SHIM_SAMPLES_CUH
+#pragma once
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/stage.h"
@@ -550,5 +549,3 @@ extern "C" __global__ void wrong_order_of_sum(int32_t *p)
 			break;
 	}
 }
-
-#endif

@@ -7,8 +7,7 @@
  *
  * The host may touch device memory directly: it is memory of this process. But what it wrote the
  * checker knows only from put() and written(). Thread: one at a time. */
-#ifndef CUTAWAY_TESTS_CUDA_SHIM_SHIM_H
-#define CUTAWAY_TESTS_CUDA_SHIM_SHIM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -103,5 +102,3 @@ bool shim_step_one(
 	const struct shim *s, struct shim_step *p, int i, int n_blocks, const struct shim_options *o);
 bool shim_step_all(
 	const struct shim *s, struct shim_step *p, int n_blocks, const struct shim_options *o);
-
-#endif

@@ -1,8 +1,7 @@
 /* What kernels call, and from where: a place in a kernel's source where threads wait for one
  * another, or could, told apart by file and line. cuda_shim.h gives these the names of device.cuh.
  * C and C++. */
-#ifndef CUTAWAY_TESTS_CUDA_SHIM_SITE_H
-#define CUTAWAY_TESTS_CUDA_SHIM_SITE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -71,6 +70,4 @@ uint64_t shim_now(void);
 void shim_follow(void);
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* What the tests of the kernels use of cmocka, for a processor that it is not installed for
  * (tests/program/test_arm.sh). A failed assertion ends its test. Speaks TAP. Thread: one. */
-#ifndef CUTAWAY_TESTS_CROSS_CMOCKA_H
-#define CUTAWAY_TESTS_CROSS_CMOCKA_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -75,5 +74,3 @@ static inline int cross_run_all(
 	cross_run_all(tests, sizeof(tests) / sizeof *(tests), open, close)
 #define cmocka_run_group_tests_name(name, tests, open, close)                                      \
 	cmocka_run_group_tests(tests, open, close)
-
-#endif
