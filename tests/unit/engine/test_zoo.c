@@ -13,7 +13,8 @@ static const char *const names[] = { "llama3-rope", "qwen3", "phi3", "phi3-longr
 	"gemma3", "mamba", "gemma2", "olmo2", "hunyuan", "glm4", "cohere2", "smollm3", "granitemoe",
 	"gpt2", "gptneox", "bitnet", "qwen3moe", "olmoe", "gpt-oss", "deepseek2-lite", "deepseek2",
 	"deepseek3", "lfm2", "mamba2", "falcon-h1", "qwen35", "minimax", "jamba", "granitehybrid",
-	"lfm2moe", "gemma4", "qwen3next", "rwkv7-heads", "mixed", "mixed-states", "t5", "mend-small" };
+	"lfm2moe", "gemma4", "qwen3next", "rwkv7-heads", "mixed", "mixed-states", "t5", "mend",
+	"mend-small" };
 
 /* The emulated GPU takes as long as all others together: in a run of the day it computes a third.
  */
