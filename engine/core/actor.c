@@ -41,6 +41,7 @@ struct actor {
 	struct calls asked, answered; /* answered: posted ones whose `then` has not run */
 	int fd;                       /* readable: some are answered */
 	int todo, inside;
+	int held;                  /* what todo was before a pause; -1: no bound */
 	int64_t least_ns, next_ns; /* from one step to the next; when that may be */
 	bool paused, stop, failed;
 };
@@ -302,7 +303,24 @@ static void set_paused(struct actor *a, bool paused, int todo)
 
 void actor_pause(struct actor *a)
 {
-	set_paused(a, true, 0);
+	pthread_mutex_lock(&a->lock);
+	if (!a->paused || a->todo)
+		a->held = a->paused ? a->todo : -1;
+	a->paused = true;
+	a->todo = 0;
+	pthread_mutex_unlock(&a->lock);
+}
+
+void actor_unpause(struct actor *a)
+{
+	pthread_mutex_lock(&a->lock);
+	if (a->paused && !a->todo) {
+		a->paused = a->held >= 0;
+		a->todo = a->held > 0 ? a->held : 0;
+		a->held = 0;
+	}
+	pthread_cond_signal(&a->wake);
+	pthread_mutex_unlock(&a->lock);
 }
 
 void actor_resume(struct actor *a)

@@ -40,6 +40,8 @@ void actor_answers(struct actor *a, void *whose);
 bool actor_waiting(struct actor *a);
 
 void actor_pause(struct actor *a);
+/* Undoes the last pause: it runs on, or does the steps that were left; nothing unless paused. */
+void actor_unpause(struct actor *a);
 void actor_resume(struct actor *a);
 bool actor_paused(struct actor *a);
 bool actor_steps(struct actor *a); /* paused, or on the steps that actor_step() was asked for */

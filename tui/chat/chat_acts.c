@@ -447,6 +447,6 @@ int chat_act(void *arg, enum command_act what, const char *text, double number, 
 		return err_set(e, ERR_USAGE, "the model is not there yet");
 	done = act(a, what, text, number, e);
 	if (done < 0 && !paused) /* an error changes nothing */
-		actor_resume(c->live.session.actor);
+		actor_unpause(c->live.session.actor);
 	return done;
 }

@@ -52,7 +52,7 @@ int chat_edit(struct app *a, const char *turn, struct err *e)
 		app_say(a, SAY_INFO, "turn %ld: Enter sends it anew; /tree has the answer that it had", n);
 	}
 	if (!paused)
-		actor_resume(a->chat->live.session.actor);
+		actor_unpause(a->chat->live.session.actor);
 	free(text);
 	return rc;
 }

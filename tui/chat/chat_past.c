@@ -50,7 +50,7 @@ void chat_past_return(struct app *a)
 
 	chat_past_leave(a);
 	if (runs)
-		actor_resume(a->chat->live.session.actor);
+		actor_unpause(a->chat->live.session.actor);
 }
 
 int chat_past_go(struct app *a, int64_t step, struct err *e)

@@ -117,7 +117,7 @@ int chat_rewind(struct app *a, const char *where, struct err *e)
 
 int chat_fork_at(struct app *a, const char *where, struct err *e)
 {
-	bool paused = actor_paused(a->chat->live.session.actor);
+	bool paused = actor_steps(a->chat->live.session.actor);
 	struct travel_from f;
 	struct tl_branch to;
 
@@ -146,7 +146,7 @@ int chat_try(struct app *a, const char *token, struct err *e)
 static int switch_to(struct app *a, struct tl_branch b, struct err *e)
 {
 	const struct tl_request *r;
-	bool paused = actor_paused(a->chat->live.session.actor);
+	bool paused = actor_steps(a->chat->live.session.actor);
 
 	chat_hold(a);
 	r = timeline_request(&a->timeline, b.request);
@@ -211,7 +211,7 @@ void chat_action(struct app *a, const struct view_action *w)
 		result = chat_move(a, t, w->branch, w->token, false, true, &e);
 	}
 	if (result < 0 && !paused)
-		actor_resume(actor);
+		actor_unpause(actor);
 	if (result < 0)
 		app_say(a, SAY_ERROR, "%s", e.text);
 }

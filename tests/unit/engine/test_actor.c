@@ -1,9 +1,11 @@
 /* An engine on its thread, and those who talk to it: what is posted waits for nobody, also while a
- * step runs, and keeps its order; and whoever comes while it stops is refused. What happens is told
+ * step runs, and keeps its order; whoever comes while it stops is refused; and who pauses may undo
+ * that. What happens is told
  * by its order: the step that runs is held in a sink until the test has done what must not wait for
  * it. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,13 +35,17 @@ struct world {
 	size_t n_log;
 	char told[LOG];
 	size_t n_told;
+	atomic_int n_steps;
 };
 
 static void sink(void *arg, const struct event *ev)
 {
 	struct world *w = arg;
 
-	if (ev->kind != EV_batch || !w->hold)
+	if (ev->kind != EV_batch)
+		return;
+	w->n_steps++;
+	if (!w->hold)
 		return;
 	w->hold = false;
 	sem_post(&w->in_step);
@@ -197,11 +203,47 @@ static void test_late_callers_are_refused(void **state)
 	close_world(&w);
 }
 
+static void wait_until_paused(struct actor *a)
+{
+	while (!actor_paused(a))
+		usleep(PACE_US);
+	actor_call(a, NULL, NULL); /* the step that ran is over */
+}
+
+/* Four steps more are asked for in the first, and a pause comes: undone, these four are done and no
+ * more. What ran without a bound does so again. */
+static void test_a_pause_is_undone(void **state)
+{
+	static struct world w;
+
+	(void)state;
+	open_world(&w);
+	begin_prefill(&w);
+	actor_step(w.a, 4);
+	actor_pause(w.a);
+	actor_pause(w.a); /* changes nothing */
+	assert_true(actor_paused(w.a));
+	actor_unpause(w.a);
+	assert_true(actor_steps(w.a) && !actor_paused(w.a));
+	sem_post(&w.go_on);
+	wait_until_paused(w.a);
+	assert_int_equal(w.n_steps, 5);
+	actor_unpause(w.a); /* nobody paused it */
+	assert_true(actor_paused(w.a));
+	actor_resume(w.a);
+	actor_pause(w.a);
+	actor_unpause(w.a);
+	assert_false(actor_steps(w.a));
+	actor_stop(w.a);
+	close_world(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_posts_do_not_wait),
 		cmocka_unit_test(test_late_callers_are_refused),
+		cmocka_unit_test(test_a_pause_is_undone),
 	};
 	struct tiny_options t = TINY_DEFAULTS;
 	int failed;
