@@ -437,12 +437,3 @@ int view_of_digit(int key, int now)
 		return now >= 9 && now + 1 < VIEW_N ? now + 1 : 9;
 	return key > '0' && key <= '9' ? key - '1' : -1;
 }
-
-/* --- the table of views --- */
-
-const struct view *const views[] = {
-#define X(NAME, name) [VIEW_##NAME] = &view_##name,
-	VIEWS(X)
-#undef X
-		[VIEW_N] = NULL,
-};
