@@ -59,7 +59,7 @@ OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o) $(if $(EMULATE),$(EMULATED:%=$(BUILD)/emu
 # PROVED=1: the kernels passed (tests/proved.txt). Their vectors, a quarter of what the sanitizers' build takes, are the plain build's,
 # and the build of the CUDA kernels that looks at each access, a minute of one core, is left out.
 PROVED ?=
-VECTORS = $(if $(PROVED),%_avx2.o %_avxvnni.o %_avx512.o)
+VECTORS = $(if $(SANITIZE),$(if $(PROVED),%_avx2.o %_avxvnni.o %_avx512.o))
 OBJECTS := $(filter-out $(VECTORS),$(OBJECTS)) $(patsubst $(BUILD)/%,build/%,$(filter $(VECTORS),$(OBJECTS)))
 # The plain build leaves its program beside this file, any other in its own folder.
 PROGRAM := $(if $(filter build,$(BUILD)),cutaway,$(BUILD)/cutaway)
@@ -68,7 +68,7 @@ $(PROGRAM): $(BUILD)/cli/main.o $(BUILD)/libcutaway.a
 	$(call step,LINK,$@) $(CC) $(ALL_CFLAGS) -o $@ $^ $(LDLIBS)
 
 # A file that says whose they are, so that the library is made anew when that changes.
-VECTORS_STATE := $(BUILD)/vectors$(if $(PROVED),-plain)
+VECTORS_STATE := $(BUILD)/vectors$(if $(VECTORS),-plain)
 $(VECTORS_STATE):
 	@mkdir -p $(@D) && rm -f $(BUILD)/vectors* && touch $@
 $(BUILD)/libcutaway.a: $(OBJECTS) $(VECTORS_STATE)
