@@ -44,7 +44,8 @@ static void load_ended(void *arg, const struct arrival *a, double now_s)
 	workload_ended(((struct loading *)arg)->w, a->user, now_s);
 }
 
-int simulate_ranks(struct simulation *s, struct err *e)
+/* Takes the ranks of a replica from its settings, engine. */
+static int take_ranks(struct simulation *s, struct err *e)
 {
 	const struct engine_options *o = &s->engine;
 	struct cost_ranks *k = &s->fleet.ranks;
@@ -82,7 +83,7 @@ int simulate_run(struct simulation *s, struct err *e)
 	const struct fleet_source source = { &l, load_when, load_next, load_ended };
 	int rc;
 
-	if (simulate_ranks(s, e))
+	if (take_ranks(s, e))
 		return -1;
 	if (!s->engine.ctx)
 		s->engine.ctx = CTX;
@@ -309,7 +310,7 @@ int simulate_against(struct simulation *s, const struct measured *m, struct err 
 	const struct fleet_source source = { &r, replay_when, replay_next, replay_ended };
 
 	s->fleet.as_logged = true;
-	if (s->fleet.cost->model.split.ranks < 2 && simulate_ranks(s, e))
+	if (s->fleet.cost->model.split.ranks < 2 && take_ranks(s, e))
 		return -1; /* else the prices are of steps of these ranks */
 	return simulate_fleet(s, &source, &s->load.tally, e);
 }

@@ -15,8 +15,6 @@ struct simulation {
 	double wall_s; /* that it took */
 };
 
-/* Takes the ranks of a replica from its settings, engine. */
-int simulate_ranks(struct simulation *s, struct err *e);
 int simulate_run(struct simulation *s, struct err *e);
 
 /* The same for requests from elsewhere; o: of the tally. */

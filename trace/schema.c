@@ -245,7 +245,8 @@ fail:
 	return -1;
 }
 
-char *schema_uri(const char *path, const char *query)
+/* "file:" URI of a path; sqlite3_free it. */
+static char *uri_of(const char *path, const char *query)
 {
 	static const char plain[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
@@ -264,7 +265,7 @@ char *schema_uri(const char *path, const char *query)
 
 int schema_open(sqlite3 **db, const char *path, const char *query, int flags)
 {
-	char *uri = schema_uri(path, query);
+	char *uri = uri_of(path, query);
 	int rc = SQLITE_NOMEM;
 
 	if (uri)

@@ -51,8 +51,7 @@ char *schema_insert_sql(enum ev_kind kind); /* ?1 seq, ?2 t_ns, ?3 … the field
 char *schema_keyframe_insert_sql(void); /* ?1 seq, step, turns, rejected, evicted, tokens, state */
 char *schema_select_sql(enum ev_kind kind); /* the same columns where seq >= ?1, in order */
 
-/* "file:" URI of a path, so that no path is taken for something else (":memory:", "file:…"). query:
- * what follows the "?", or NULL. sqlite3_free it. */
-char *schema_uri(const char *path, const char *query);
-/* sqlite3_open_v2() of it, by a connection of one thread. Returns SQLite's code. */
+/* sqlite3_open_v2() of a path, which is taken for nothing else (":memory:", "file:…"), by a
+ * connection of one thread. query: what follows the "?" of its URI, or NULL. Returns SQLite's
+ * code. */
 int schema_open(sqlite3 **db, const char *path, const char *query, int flags);

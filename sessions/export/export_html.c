@@ -42,7 +42,7 @@ void html_text(struct exporter *x, FILE *out, const char *before, struct ev_span
 	free(json);
 }
 
-long long html_number(int64_t v)
+static long long html_number(int64_t v)
 {
 	const int64_t most = INT64_C(1) << 53;
 

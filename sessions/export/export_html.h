@@ -43,9 +43,7 @@ struct html {
 FILE *html_row(struct html_list *l, int64_t most);
 /* Bytes of a session as JSON in which nothing can end a script element; before: comes first. */
 void html_text(struct exporter *x, FILE *out, const char *before, struct ev_span bytes);
-/* Absent, or more than a double holds exactly: -1. */
-long long html_number(int64_t v);
-/* Such numbers of a row, the first after `before`. */
+/* Numbers of a row, the first after `before`; absent, or more than a double holds exactly: -1. */
 #define HTML_NUMBERS(out, before, ...)                                                             \
 	html_numbers(out, before, (const int64_t[]){ __VA_ARGS__ },                                    \
 		sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
