@@ -64,7 +64,7 @@ def written(model, ids, length, draw):
 
 class Training:
     def __init__(self, args):
-        self.args, self.step, self.seconds = args, 0, 0.0
+        self.args = args
         self.student = Student(args.begin)
         unknown = {t.name for t in gguf.GGUFReader(args.begin).tensors} - set(values(self.student))
         if unknown:
@@ -77,16 +77,7 @@ class Training:
         self.path = os.path.splitext(args.out)[0]
         self.log = log.Log(args.record, self.trained, [self.opt], training=os.path.basename(self.path), steps=args.steps,
                            teacher=os.path.basename(args.teacher) if self.teacher else None)
-        if os.path.exists(self.path + ".ckpt"):
-            saved = torch.load(self.path + ".ckpt")
-            self.student.load_state_dict(saved["student"])
-            self.opt.load_state_dict(saved["opt"])
-            self.step, self.seconds = saved["step"], saved["seconds"]
-
-    def save(self):
-        torch.save({"student": self.student.state_dict(), "opt": self.opt.state_dict(), "step": self.step,
-                    "seconds": self.seconds}, self.path + ".ckpt.part")
-        os.rename(self.path + ".ckpt.part", self.path + ".ckpt")
+        loop.go_on(self, self.student, [self.opt])
 
     def rows(self):
         """Ids [batch, LENGTH] of this step, and from which place on they are to be learnt."""
@@ -144,7 +135,7 @@ class Training:
                 out.flush()
                 seen = []
             if self.step % 50 == 0:
-                self.save()
+                loop.keep(self, self.student, [self.opt])
         out.close()
         self.log.close()
 

@@ -68,24 +68,14 @@ def stem(args):
 
 class Training:
     def __init__(self, args):
-        self.args, self.step, self.seconds = args, 0, 0.0
+        self.args = args
         self.text = loop.stories(args.stories)[0] if args.stories else torch.load(os.path.join(args.out, "text.pt"))["seen"]
         self.model = Family(LADDER.get(args.size, TEXT), args.name, args.seed)
         self.losses = autoregressive if self.model.causal else masked
         self.opts = optimizers(self.model, args.lr)
         self.path = stem(args)
         self.log = log.Log(args.record, list(self.model.parameters()), self.opts, training=args.name, steps=args.steps)
-        if os.path.exists(self.path + ".ckpt"):
-            saved = torch.load(self.path + ".ckpt")
-            self.model.load_state_dict(saved["model"])
-            for opt, state in zip(self.opts, saved["opts"]):
-                opt.load_state_dict(state)
-            self.step, self.seconds = saved["step"], saved["seconds"]
-
-    def save(self):
-        torch.save({"model": self.model.state_dict(), "opts": [o.state_dict() for o in self.opts], "step": self.step,
-                    "seconds": self.seconds}, self.path + ".ckpt.part")
-        os.rename(self.path + ".ckpt.part", self.path + ".ckpt")
+        loop.go_on(self, self.model, self.opts)
 
     def one(self):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=not self.args.floats):
@@ -116,7 +106,7 @@ class Training:
                 out.flush()
                 read = []
             if self.step % 50 == 0:
-                self.save()
+                loop.keep(self, self.model, self.opts)
         out.close()
         self.log.close()
 
@@ -142,9 +132,7 @@ def main():
         return
     training = Training(args)
     training.run()
-    torch.save(training.model.state_dict(), path + ".part")
-    os.rename(path + ".part", path)
-    os.remove(training.path + ".ckpt")
+    loop.end(training, training.model, path)
     print(f"{path}: {training.step} steps, {training.seconds:.0f} s of processor time", flush=True)
 
 

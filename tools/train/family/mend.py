@@ -139,22 +139,12 @@ def judge(model, kept, floats):
 class Training:
     def __init__(self, args):
         self.args, self.kept = args, prepare(args)
-        self.model, self.step, self.seconds = T5(SIZES[args.name], SEED), 0, 0.0
+        self.model = T5(SIZES[args.name], SEED)
         if args.begin:
             grow(self.model, torch.load(os.path.join(args.out, f"{args.begin}-1.pt")))
         self.opts = optimizers(self.model, args.lr, ".blk.")
         self.path = os.path.join(args.out, f"{args.name}-1")
-        if os.path.exists(self.path + ".ckpt"):
-            saved = torch.load(self.path + ".ckpt")
-            self.model.load_state_dict(saved["model"])
-            for opt, state in zip(self.opts, saved["opts"]):
-                opt.load_state_dict(state)
-            self.step, self.seconds = saved["step"], saved["seconds"]
-
-    def save(self):
-        torch.save({"model": self.model.state_dict(), "opts": [o.state_dict() for o in self.opts], "step": self.step,
-                    "seconds": self.seconds}, self.path + ".ckpt.part")
-        os.rename(self.path + ".ckpt.part", self.path + ".ckpt")
+        loop.go_on(self, self.model, self.opts)
 
     def one(self, some):
         total, n, _, _ = loss(self.model, some, self.args.floats)
@@ -185,7 +175,7 @@ class Training:
                 writer.writerow([self.step, f"{sum(read) / len(read):.4f}", f"{self.seconds:.1f}", f"{value:.4f}", f"{right:.4f}"])
                 out.flush()
                 read = []
-                self.save()
+                loop.keep(self, self.model, self.opts)
         out.close()
 
 
@@ -208,9 +198,7 @@ def main():
         return
     training = Training(args)
     training.run()
-    torch.save(training.model.state_dict(), path + ".part")
-    os.rename(path + ".part", path)
-    os.remove(training.path + ".ckpt")
+    loop.end(training, training.model, path)
     value, right = judge(training.model, training.kept["held_out"], True)
     print(f"{path}: {training.seconds:.0f} s of processor time; held out {value:.4f} nats a token, {right:.2%} right", flush=True)
 
