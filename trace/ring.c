@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/wait.h"
 
 #define NOWHERE UINT64_MAX
 enum { MIN_BYTES = 4096, LINE = 64, FD_DELAY_NS = 3000000 };
@@ -65,14 +66,9 @@ struct ring_cursor {
 
 static void init_sleeping(struct ring *r)
 {
-	pthread_condattr_t attr;
-
 	pthread_mutex_init(&r->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&r->come, &attr);
-	pthread_cond_init(&r->space, &attr);
-	pthread_condattr_destroy(&attr);
+	wait_open(&r->come);
+	wait_open(&r->space);
 	atomic_init(&r->hold, NOWHERE);
 	atomic_init(&r->wake_at, NOWHERE);
 	atomic_init(&r->space_at, NOWHERE);
@@ -339,15 +335,13 @@ void ring_wait_bytes(struct ring_cursor *c, size_t bytes, int timeout_ms)
 {
 	struct ring *r = c->r;
 	uint64_t want = c->at + (bytes ? bytes : 1);
-	int64_t until = now_ns() + timeout_ms * INT64_C(1000000);
-	struct timespec t = { until / 1000000000, until % 1000000000 };
+	const int64_t until = now_ns() + timeout_ms * INT64_C(1000000);
 
 	pthread_mutex_lock(&r->lock);
 	while (!c->kicked && !(c->holds && r->pressed)) {
 		if (atomic_load(&r->wake_at) > want)
 			atomic_store(&r->wake_at, want);
-		if (atomic_load(&r->head) >= want ||
-			pthread_cond_timedwait(&r->come, &r->lock, &t) == ETIMEDOUT)
+		if (atomic_load(&r->head) >= want || wait_until(&r->come, &r->lock, until) == ETIMEDOUT)
 			break;
 	}
 	c->kicked = false;

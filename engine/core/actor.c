@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "engine/core/wait.h"
+#include "base/wait.h"
 
 struct call {
 	void (*fn)(struct engine *e, void *arg);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/core/wait.h"
+#include "base/wait.h"
 
 enum { WAIT_NS = 5000000 /* calls to the engine wait for so long, while nothing else runs */ };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "engine/core/handover_impl.h"
-#include "engine/core/wait.h"
+#include "base/wait.h"
 
 int engine_handover_check(struct engine_options *o, struct err *err)
 {
