@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/change.h"
 #include "cli/cli.h"
 #include "lab/prune.h"
@@ -44,8 +45,7 @@ static int read_method(const struct prune_method **out, struct err *e)
 		*out = prune_table[i];
 		if (!strcasecmp(opts.method, prune_table[i]->name))
 			return 0;
-		snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
-			prune_table[i]->name);
+		text_append(names, sizeof names, ", ", "%s", prune_table[i]->name);
 	}
 	return err_set(e, ERR_USAGE, "--method %.40s: %s are possible", opts.method, names);
 }

@@ -1,7 +1,7 @@
 /* See svg.h. Two passes over the rows: shapes (grounds, bars, lines), then text over them. */
 #include "tui/term/svg.h"
 
-#include <utf8proc.h>
+#include <string.h>
 
 /* The font's size is such that a character of DejaVu Sans Mono is exactly a cell wide: some
  * programs ignore textLength. */
@@ -38,9 +38,10 @@ static bool same_paint(const struct paint *a, const struct paint *b)
 /* Of the first character. */
 static int code_of(const char *utf8)
 {
-	utf8proc_int32_t code;
+	int32_t code;
 
-	return utf8proc_iterate((const utf8proc_uint8_t *)utf8, -1, &code) > 0 ? code : 0;
+	text_point(utf8, strlen(utf8), &code);
+	return code > 0 ? code : 0;
 }
 
 /* ---- characters that are shapes ---- */

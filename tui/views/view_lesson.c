@@ -123,8 +123,7 @@ static void verdict(struct sheet *s, const struct tl_answer *a)
 	if (a->predicted)
 		snprintf(line, sizeof line, "you said %s", a->predicted);
 	if (a->found && a->verdict != EV_ANSWER_failed)
-		snprintf(line + strlen(line), sizeof line - strlen(line), "%smeasured %s",
-			*line ? ", " : "", a->found);
+		text_append(line, sizeof line, ", ", "measured %s", a->found);
 	if (a->verdict == EV_ANSWER_failed)
 		snprintf(line, sizeof line, "not measured: %s", a->found ? a->found : "");
 	if (judged)
