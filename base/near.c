@@ -2,7 +2,6 @@
 #include "base/near.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 
@@ -30,6 +29,16 @@ int near_edits(const char *a, const char *b)
 		}
 	}
 	return d[n][m];
+}
+
+bool near_try(struct near *n, const char *typed, const char *name)
+{
+	const int edits = near_edits(typed, name);
+
+	if (edits >= n->least || edits >= (int)strlen(name))
+		return false;
+	*n = (struct near){ name, edits };
+	return true;
 }
 
 /* ---- finding ---- */

@@ -2,6 +2,7 @@
  * find it. Pure. Thread: any. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { NEAR_LONGEST = 31, NEAR_ENOUGH = 2 }; /* edits that still suggest a name */
@@ -9,6 +10,15 @@ enum { NEAR_LONGEST = 31, NEAR_ENOUGH = 2 }; /* edits that still suggest a name 
 /* Edits that make b of a, a swap of adjacent characters counting as one (Damerau 1964, restricted);
  * NEAR_LONGEST if a name is longer than that. */
 int near_edits(const char *a, const char *b);
+
+/* The nearest to what was typed, of the names that were tried; begins as NEAR_NONE. */
+struct near {
+	const char *best;
+	int least;
+};
+#define NEAR_NONE ((struct near){ NULL, NEAR_ENOUGH + 1 })
+/* True: it is nearer than those before; fewer edits than it has letters make it. */
+bool near_try(struct near *n, const char *typed, const char *name);
 
 /* Finding as in fzf: letters in order; ASCII letters in any case. */
 enum { FUZZY_NONE = -1, FUZZY_BEST = 100 };

@@ -164,22 +164,9 @@ bool cli_given(const struct cli *c, const char *name)
 
 /* ---- what may have been meant ---- */
 
-struct near {
-	const char *best;
-	int least;
-};
-
-static void near_try(struct near *n, const char *name, const char *candidate)
-{
-	int d = near_edits(name, candidate);
-
-	if (d < n->least && d < (int)strlen(candidate))
-		*n = (struct near){ candidate, d };
-}
-
 static int unknown_option(struct cli *c, const char *word, const char *name, struct err *e)
 {
-	struct near n = { NULL, NEAR_ENOUGH + 1 };
+	struct near n = NEAR_NONE;
 	struct option o;
 
 	for (int i = 0; option_at(c, i, &o); i++)
@@ -194,7 +181,7 @@ static int unknown_option(struct cli *c, const char *word, const char *name, str
 
 static int unknown_verb(const char *word, struct err *e)
 {
-	struct near n = { NULL, NEAR_ENOUGH + 1 };
+	struct near n = NEAR_NONE;
 
 	for (const struct verb *const *v = verbs; *v; v++)
 		near_try(&n, word, (*v)->name);

@@ -236,33 +236,24 @@ bool query_nothing(const cJSON *v, const char *none)
 
 /* ---- names ---- */
 
-static void try_name(const char *given, const char *name, int *least, char best[64])
-{
-	const int edits = near_edits(given, name);
-
-	if (edits >= *least || edits >= (int)strlen(name))
-		return;
-	*least = edits;
-	snprintf(best, 64, "%s", name);
-}
-
 static int unknown(const char *given, struct err *e)
 {
-	int least = NEAR_ENOUGH + 1;
-	char best[64] = "", name[32];
+	struct near near = NEAR_NONE;
+	char best[32] = "", name[32];
 
 	for (size_t i = 0; i < N_FIELDS; i++)
 		for (const char *at = fields[i].paths ? fields[i].names : ""; *at;) {
 			const size_t n = strcspn(at, " ");
 
 			snprintf(name, sizeof name, "%.*s", (int)n, at);
-			try_name(given, name, &least, best);
+			if (near_try(&near, given, name))
+				memcpy(best, name, sizeof best);
 			at += n + (at[n] == ' ');
 		}
 	for (const struct setting *s = answer_settings; s->name; s++) {
 		field_name(s, name);
-		if (query_setting(name))
-			try_name(given, name, &least, best);
+		if (query_setting(name) && near_try(&near, given, name))
+			memcpy(best, name, sizeof best);
 	}
 	return err_set(e, ERR_USAGE, "%.60s: there is no such field%s%s%s", given,
 		*best ? "; did you mean " : "", best, *best ? "?" : ": see docs/serve.md");

@@ -280,27 +280,16 @@ static int ambiguous(const struct command_host *h, const char *name, size_t n, s
 
 static const char *nearest(const struct command_host *h, const char *name)
 {
-	const char *best = NULL;
-	int least = NEAR_ENOUGH + 1;
+	struct near n = NEAR_NONE;
 
-	for (const struct command *c = commands; c->s; c++) {
-		int d = near_edits(name, c->s->name);
-
-		if (commands_usable(h, c) && d < least && d < (int)strlen(c->s->name)) {
-			least = d;
-			best = c->s->name;
-		}
-	}
-	for (const struct command_alias *a = command_aliases; a->name; a++) {
-		int d = near_edits(name, a->name);
-
-		if (d < least && strlen(a->name) > NEAR_ENOUGH &&
-			commands_usable(h, named(a->command, strlen(a->command)))) {
-			least = d;
-			best = a->name;
-		}
-	}
-	return best;
+	for (const struct command *c = commands; c->s; c++)
+		if (commands_usable(h, c))
+			near_try(&n, name, c->s->name);
+	for (const struct command_alias *a = command_aliases; a->name; a++)
+		if (strlen(a->name) > NEAR_ENOUGH &&
+			commands_usable(h, named(a->command, strlen(a->command))))
+			near_try(&n, name, a->name);
+	return n.best;
 }
 
 static int unknown(const struct command_host *h, const char *text, size_t n, struct err *e)
