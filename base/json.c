@@ -156,6 +156,9 @@ static const char *put_argument(struct json *j, const char *at, va_list *args)
 			json_text(j, NULL, text);
 		else
 			json_null(j, NULL);
+	} else if (*at == 'h') { /* %hhd */
+		at += 2;
+		json_bool(j, NULL, va_arg(*args, int));
 	} else if (*at == 'd') {
 		json_int(j, NULL, va_arg(*args, int));
 	} else if (*at == 'g') {

@@ -39,8 +39,8 @@ void json_named(struct json *j, const char *key, size_t size);
 void json_hash(struct json *j, const char *key, uint64_t value);
 void json_ids(struct json *j, const char *key, const int32_t *ids, size_t n);
 /* Several values as one text: JSON with ' for ", in which %s is a text (NULL: null), %d, %ld
- * (int64_t) and %zu a whole number, %.9g a real one of so many digits, %lx a hash. Commas and
- * blanks are for people; what it leaves open the next values are in. */
+ * (int64_t) and %zu a whole number, %.9g a real one of so many digits, %lx a hash, %hhd true or
+ * false. Commas and blanks are for people; what it leaves open the next values are in. */
 void json_put(struct json *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Ends all open objects and arrays and writes everything as one line to standard output; *j is then

@@ -94,9 +94,7 @@ static int print_answer(struct batch *b, struct answer *a, struct err *e)
 	if (!text)
 		return err_set(
 			e, ERR_MEMORY, "out of memory for the answer to line %lld", (long long)a->line);
-	json_object(&j, NULL);
-	json_int(&j, "line", a->line);
-	json_text(&j, "finish", ev_code_name("finish", a->reason));
+	json_put(&j, "{'line': %ld, 'finish': %s", a->line, ev_code_name("finish", a->reason));
 	json_ids(&j, "prompt", a->prompt, a->n_prompt);
 	json_ids(&j, "ids", a->ids, a->n);
 	json_bytes(&j, "text", text, size);

@@ -1,7 +1,6 @@
 /* See run.h. */
 #include "cli/run.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -46,13 +45,10 @@ static int print_json(
 
 		if (!text)
 			return err_set(e, ERR_MEMORY, "no memory for an answer");
-		json_object(&j, NULL);
-		json_int(&j, "rank", i + 1);
-		json_int(&j, "request", a->request);
-		json_real(&j, "score", a->score, 9);
-		json_real(&j, "logp", a->logp, 9);
-		json_int(&j, "tokens", a->n);
-		json_text(&j, "finish", ev_code_name("finish", a->reason));
+		json_put(&j,
+			"{'rank': %d, 'request': %ld, 'score': %.9g, 'logp': %.9g, 'tokens': %d, "
+			"'finish': %s",
+			i + 1, a->request, a->score, a->logp, a->n, ev_code_name("finish", a->reason));
 		json_bytes(&j, "text", text, size);
 		free(text);
 		if (json_print(&j, e))

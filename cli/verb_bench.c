@@ -32,13 +32,8 @@ static void bench_progress(void *arg, const char *what)
 static int print_json(const struct bench_report *r, struct err *e)
 {
 	struct json j = { 0 };
-	json_object(&j, NULL);
-	json_object(&j, "run");
-	json_text(&j, "model", r->info.name);
-	json_text(&j, "backend", r->backend);
-	json_text(&j, "isa", r->isa);
-	json_int(&j, "threads", r->info.threads);
-	json_end(&j);
+	json_put(&j, "{'run': {'model': %s, 'backend': %s, 'isa': %s, 'threads': %d}", r->info.name,
+		r->backend, r->isa, r->info.threads);
 #define X(name, unit, form, doc) json_real(&j, #name, r->name.median, 6);
 	BENCH_FIGURES(X)
 #undef X

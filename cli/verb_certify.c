@@ -30,14 +30,8 @@ enum { SECONDS = 170, SECONDS_QUICK = 18, LEFT_SHOWN = 120 };
 
 static void add_case(struct json *j, const struct certify_case *c)
 {
-	json_object(j, NULL);
-	json_text(j, "axis", c->axis);
-	json_text(j, "what", c->what);
-	json_text(j, "seen", c->seen);
-	json_text(j, "idle", c->idle);
-	json_int(j, "tokens", c->tokens);
-	json_bool(j, "equal", c->equal);
-	json_end(j);
+	json_put(j, "{'axis': %s, 'what': %s, 'seen': %s, 'idle': %s, 'tokens': %d, 'equal': %hhd}",
+		c->axis, c->what, c->seen, c->idle, c->tokens, c->equal);
 }
 
 /* json: in the array of cases; NULL: text. */
@@ -171,12 +165,8 @@ static void add_left(struct json *j, const struct certify_summary *s)
 static void add_rules(struct json *j, const struct certify_summary *s)
 {
 	json_array(j, "pairs_impossible");
-	for (int i = 0; i < s->n_rules; i++) {
-		json_object(j, NULL);
-		json_int(j, "pairs", s->rule[i].n_pairs);
-		json_text(j, "rule", s->rule[i].text);
-		json_end(j);
-	}
+	for (int i = 0; i < s->n_rules; i++)
+		json_put(j, "{'pairs': %d, 'rule': %s}", s->rule[i].n_pairs, s->rule[i].text);
 	json_end(j);
 }
 
@@ -187,29 +177,17 @@ static void add_certificate(struct json *j, const struct certify_summary *s, con
 {
 	char seed[24], lossy[128];
 	snprintf(seed, sizeof seed, "%llu", (unsigned long long)c->answer.params.seed);
-	json_bool(j, "equal", !s->n_differ);
-	json_text(j, "difference", s->n_differ ? e->text : "");
-	json_hash(j, "hash", s->hash);
-	json_int(j, "arithmetic", K_ARITH_VERSION);
-	json_text(j, "texts", opts.quick ? "quick" : "full");
-	json_text(j, "model", s->model);
-	json_text(j, "formats", s->formats);
-	json_text(j, "lossy", lossy_opts(c, lossy));
-	json_text(j, "memory", s->memory);
-	json_text(j, "sha256", sha);
-	json_text(j, "version", CUTAWAY_VERSION);
-	json_text(j, "build", CUTAWAY_BUILD);
-	json_text(j, "isa", s->isa);
-	json_int(j, "threads", s->threads);
-	json_text(j, "seed", seed);
-	json_real(j, "seconds", s->seconds, 15);
-	json_bool(j, "out_of_time", s->out_of_time);
-	json_int(j, "mixed", s->n_mixed);
-	json_int(j, "idle", s->n_idle);
-	json_int(j, "differ", s->n_differ);
-	json_int(j, "pairs_met", s->pairs_met);
-	json_int(j, "pairs_possible", s->pairs_possible);
-	json_int(j, "tokens", s->n_tokens);
+	json_put(j, "'equal': %hhd, 'difference': %s, 'hash': %lx, 'arithmetic': %d, 'texts': %s",
+		!s->n_differ, s->n_differ ? e->text : "", s->hash, K_ARITH_VERSION,
+		opts.quick ? "quick" : "full");
+	json_put(j, "'model': %s, 'formats': %s, 'lossy': %s, 'memory': %s, 'sha256': %s", s->model,
+		s->formats, lossy_opts(c, lossy), s->memory, sha);
+	json_put(j, "'version': %s, 'build': %s, 'isa': %s, 'threads': %d, 'seed': %s", CUTAWAY_VERSION,
+		CUTAWAY_BUILD, s->isa, s->threads, seed);
+	json_put(j, "'seconds': %.15g, 'out_of_time': %hhd, 'mixed': %d, 'idle': %d, 'differ': %d",
+		s->seconds, s->out_of_time, s->n_mixed, s->n_idle, s->n_differ);
+	json_put(j, "'pairs_met': %d, 'pairs_possible': %d, 'tokens': %ld", s->pairs_met,
+		s->pairs_possible, s->n_tokens);
 	add_left(j, s);
 	add_rules(j, s);
 	json_int(j, "untried", s->n_untried);

@@ -1,7 +1,6 @@
 /* cutaway devices: lists what a back end can run on: the processor's instruction sets, and GPUs.
  * Thread: main's. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/listing.h"
 #include "cli/cli.h"
@@ -47,10 +46,7 @@ static void print_rest(const struct k_device_info *d, int n, const char *why)
 
 static void begin_json(struct json *j, const char *why)
 {
-	json_object(j, NULL);
-	json_text(j, "build", k_cuda_build());
-	json_text(j, "why", why);
-	json_array(j, "cpu");
+	json_put(j, "{'build': %s, 'why': %s, 'cpu': [", k_cuda_build(), why);
 	for (int i = 0; k_isas()[i]; i++)
 		json_text(j, NULL, k_isas()[i]);
 	json_end(j);

@@ -28,14 +28,10 @@ static void add_distance(struct json *j, const char *name, const struct diff_dis
 	if (!m->n)
 		return;
 	json_object(j, name);
-	json_int(j, "positions", m->n);
-	json_int(j, "same_token", m->same);
-	json_int(j, "best_known", m->n_top);
-	json_int(j, "same_best", m->top);
-	if (m->n_kl) {
-		json_real(j, "kl", m->kl, 15);
-		json_real(j, "kl_largest", m->kl_max, 15);
-	}
+	json_put(j, "'positions': %d, 'same_token': %d, 'best_known': %d, 'same_best': %d", m->n,
+		m->same, m->n_top, m->top);
+	if (m->n_kl)
+		json_put(j, "'kl': %.15g, 'kl_largest': %.15g", m->kl, m->kl_max);
 	json_end(j);
 }
 
@@ -48,9 +44,8 @@ static void add_side(struct json *j, struct diff *d, const struct diff_pair *p, 
 	if (!s->request)
 		return;
 	json_object(j, side ? "b" : "a");
-	json_int(j, "request", s->request->number);
-	json_int(j, "prompt", s->n_prompt);
-	json_int(j, "tokens", s->n - s->n_prompt);
+	json_put(j, "'request': %ld, 'prompt': %d, 'tokens': %d", s->request->number, s->n_prompt,
+		s->n - s->n_prompt);
 	if (p->cause != DIFF_EQUAL && p->cause != DIFF_ALONE && at < s->n) {
 		json_int(j, "id", s->ids[at]);
 		diff_describe_draw(d, p, side, text, sizeof text);
@@ -65,9 +60,7 @@ static void add_pair(
 	char text[400];
 
 	diff_describe(d, p, text, sizeof text);
-	json_object(j, NULL);
-	json_text(j, "cause", diff_cause_names[p->cause]);
-	json_text(j, "text", text);
+	json_put(j, "{'cause': %s, 'text': %s", diff_cause_names[p->cause], text);
 	if (p->cause != DIFF_EQUAL && p->cause != DIFF_ALONE)
 		json_int(j, "pos", p->from[0] + p->at);
 	add_side(j, d, p, 0);
@@ -84,11 +77,8 @@ static int print_json(struct diff *d, const struct diff_distance *deep, struct e
 {
 	struct json j = { 0 };
 
-	json_object(&j, NULL);
-	json_bool(&j, "equal", d->n_equal == d->n_pairs);
-	json_bool(&j, "same_model", d->same_model);
-	json_text(&j, "session", d->session);
-	json_array(&j, "requests");
+	json_put(&j, "{'equal': %hhd, 'same_model': %hhd, 'session': %s, 'requests': [",
+		d->n_equal == d->n_pairs, d->same_model, d->session);
 	for (int32_t i = 0; i < d->n_pairs; i++)
 		add_pair(&j, d, &d->pair[i], deep ? &deep[i] : NULL);
 	return json_print(&j, e);

@@ -160,13 +160,10 @@ static int print_json(const struct formula_sheet *f, const char *csv, struct err
 {
 	struct json j = { 0 };
 
-	json_object(&j, NULL);
-	json_bool(&j, "predicted", f->predicted);
-	json_text(&j, "machine", f->machine.id);
-	json_real(&j, "bandwidth", f->machine.reads, 9);
-	json_real(&j, "batch", f->batch, 9);
-	json_real(&j, "depth", f->depth, 9);
-	json_array(&j, "formulas");
+	json_put(&j,
+		"{'predicted': %hhd, 'machine': %s, 'bandwidth': %.9g, 'batch': %.9g, 'depth': %.9g, "
+		"'formulas': [",
+		f->predicted, f->machine.id, f->machine.reads, f->batch, f->depth);
 	return list_lines(f, &j, csv, e);
 }
 

@@ -241,19 +241,12 @@ static int print_json(const struct passkey *p, struct err *e)
 {
 	struct json j = { 0 };
 
-	json_object(&j, NULL);
-	json_int(&j, "found", found_from(p, 0, p->n));
-	json_array(&j, "keys");
+	json_put(&j, "{'found': %d, 'keys': [", found_from(p, 0, p->n));
 	for (int32_t i = 0; i < p->n; i++) {
 		const struct trial *t = &p->trial[i];
 
-		json_object(&j, NULL);
-		json_int(&j, "depth_percent", t->depth);
-		json_int(&j, "tokens", t->n_ids);
-		json_text(&j, "key", t->key);
-		json_text(&j, "answer", t->answer);
-		json_bool(&j, "found", t->found);
-		json_end(&j);
+		json_put(&j, "{'depth_percent': %d, 'tokens': %d, 'key': %s, 'answer': %s, 'found': %hhd}",
+			t->depth, t->n_ids, t->key, t->answer, t->found);
 	}
 	json_end(&j);
 	return json_print(&j, e);

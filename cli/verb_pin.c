@@ -48,9 +48,7 @@ static char *body_of(const char *file, struct err *e)
 	if (!strcmp(opts.role, "text")) {
 		json_bytes(&j, "prompt", text, size);
 	} else {
-		json_array(&j, "messages");
-		json_object(&j, NULL);
-		json_text(&j, "role", opts.role);
+		json_put(&j, "'messages': [{'role': %s", opts.role);
 		json_bytes(&j, "content", text, size);
 		json_end(&j);
 		json_end(&j);

@@ -102,23 +102,15 @@ static int print_json(const struct prune_result *r, double seconds, struct err *
 {
 	struct json j = { 0 };
 
-	json_object(&j, NULL);
-	json_text(&j, "what", r->what);
-	json_text(&j, "source", r->common.source);
-	json_bool(&j, "from_quantised", r->common.from_quantised);
-	json_int(&j, "weights", r->n_weights);
-	json_int(&j, "gone", r->n_gone);
-	json_int(&j, "converted", r->n_converted);
-	json_int(&j, "resumed", r->common.n_resumed);
-	json_int(&j, "calibration_tokens", r->common.n_calibration);
-	json_int(&j, "dense_bytes", r->dense_bytes);
-	json_int(&j, "mask_bytes", r->mask_bytes);
-	json_int(&j, "pattern_bytes", r->pattern_bytes);
-	json_real(&j, "lost", r->lost, 6);
+	json_put(&j, "{'what': %s, 'source': %s, 'from_quantised': %hhd, 'weights': %ld, 'gone': %ld",
+		r->what, r->common.source, r->common.from_quantised, r->n_weights, r->n_gone);
+	json_put(&j, "'converted': %d, 'resumed': %d, 'calibration_tokens': %d, 'dense_bytes': %ld",
+		r->n_converted, r->common.n_resumed, r->common.n_calibration, r->dense_bytes);
+	json_put(&j, "'mask_bytes': %ld, 'pattern_bytes': %ld, 'lost': %.6g", r->mask_bytes,
+		r->pattern_bytes, r->lost);
 	put_layers(&j, r);
-	json_int(&j, "source_bytes", r->common.source_bytes);
-	json_int(&j, "bytes", r->common.bytes);
-	json_real(&j, "seconds", seconds, 4);
+	json_put(&j, "'source_bytes': %ld, 'bytes': %ld, 'seconds': %.4g", r->common.source_bytes,
+		r->common.bytes, seconds);
 	return json_print(&j, e);
 }
 

@@ -114,21 +114,13 @@ static int print_json(const struct quant_result *r, double seconds, struct err *
 {
 	struct json j = { 0 };
 
-	json_object(&j, NULL);
-	json_text(&j, "source", r->common.source);
-	json_bool(&j, "from_quantised", r->common.from_quantised);
-	json_int(&j, "weights", r->n_weights);
-	json_int(&j, "tensors", r->n_tensors);
-	json_int(&j, "kept", r->n_kept);
-	json_int(&j, "calibration_tokens", r->common.n_calibration);
-	json_int(&j, "outliers", r->n_outliers);
-	json_int(&j, "otherwise", r->n_otherwise);
-	json_int(&j, "resumed", r->common.n_resumed);
-	json_real(&j, "bits_a_weight", r->bits, 6);
-	json_real(&j, "relative_error", r->error, 6);
-	json_int(&j, "source_bytes", r->common.source_bytes);
-	json_int(&j, "bytes", r->common.bytes);
-	json_real(&j, "seconds", seconds, 4);
+	json_put(&j, "{'source': %s, 'from_quantised': %hhd, 'weights': %ld, 'tensors': %d, 'kept': %d",
+		r->common.source, r->common.from_quantised, r->n_weights, r->n_tensors, r->n_kept);
+	json_put(&j, "'calibration_tokens': %d, 'outliers': %ld, 'otherwise': %d, 'resumed': %d",
+		r->common.n_calibration, r->n_outliers, r->n_otherwise, r->common.n_resumed);
+	json_put(&j, "'bits_a_weight': %.6g, 'relative_error': %.6g, 'source_bytes': %ld", r->bits,
+		r->error, r->common.source_bytes);
+	json_put(&j, "'bytes': %ld, 'seconds': %.4g", r->common.bytes, seconds);
 	return json_print(&j, e);
 }
 

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/cycle.h"
 #include "base/json.h"
 #include "cli/cli.h"
@@ -98,17 +97,14 @@ static int emit_json(struct run *r, const struct ev_token *t, struct gguf_text b
 	char *whole = malloc(cap);
 	if (!whole)
 		return err_set(e, ERR_MEMORY, "out of memory for the answer");
-	json_object(&j, NULL);
-	json_int(&j, "pos", t->pos);
-	json_int(&j, "id", t->id);
+	json_put(&j, "{'pos': %ld, 'id': %ld", t->pos, t->id);
 	json_bytes(&j, "text", whole, utf8_stream_feed(&r->stream, bytes.data, bytes.size, whole, cap));
 	json_real(&j, "p", t->p, 9);
 	json_hash(&j, "hash", (uint64_t)t->hash);
 	for (int i = 0; i < r->n_prices; i++)
 		if (r->price[i].pos == t->pos) {
-			json_real(&j, "kl", r->price[i].kl, 9);
-			json_real(&j, "exact_logp", r->price[i].exact_logp, 9);
-			json_int(&j, "exact_best", r->price[i].exact_best);
+			json_put(&j, "'kl': %.9g, 'exact_logp': %.9g, 'exact_best': %ld", r->price[i].kl,
+				r->price[i].exact_logp, r->price[i].exact_best);
 		}
 	if (*r->lossy)
 		json_text(&j, "lossy", r->lossy);

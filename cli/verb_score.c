@@ -87,9 +87,8 @@ static void json_prices(struct json *j, const struct prices *p)
 {
 	if (!p->n)
 		return;
-	json_real(j, "exact_perplexity", prices_exact_perplexity(p), 9);
-	json_real(j, "mean_kl", prices_kl(p), 9);
-	json_int(j, "best_equal", p->n_equal);
+	json_put(j, "'exact_perplexity': %.9g, 'mean_kl': %.9g, 'best_equal': %d",
+		prices_exact_perplexity(p), prices_kl(p), p->n_equal);
 }
 
 static int print_json(const struct score *s, const int32_t *ids, const char *model, struct err *e)
@@ -162,9 +161,7 @@ static int print_apart(const struct apart *a, bool as_json, struct err *e)
 	json_array(&j, "cases");
 	for (int i = 0; i < a->n; i++) {
 		const struct apart_case *c = &a->one[i];
-		json_object(&j, NULL);
-		json_text(&j, "settings", c->name);
-		json_real(&j, "perplexity", prices_perplexity(&c->sum), 9);
+		json_put(&j, "{'settings': %s, 'perplexity': %.9g", c->name, prices_perplexity(&c->sum));
 		json_prices(&j, &c->sum);
 		json_end(&j);
 	}

@@ -277,20 +277,12 @@ static int print_json(const struct run *r, struct err *e)
 	const struct fleet_counts *n = &r->s.counts;
 	struct json j = { 0 };
 
-	json_object(&j, NULL);
-	json_int(&j, "steps", n->steps);
-	json_int(&j, "rows", n->rows);
-	json_int(&j, "preemptions", n->preempted);
-	json_real(&j, "busy_s", n->busy_s, 9);
-	json_int(&j, "ranks", cost_ranks_number(&r->s.fleet.ranks));
-	json_real(&j, "exchange_s", n->exchange_s, 9);
-	json_real(&j, "bubble_s", n->bubble_s, 9);
-	json_real(&j, "sent_bytes", n->sent, 12);
-	json_real(&j, "simulated_s", n->now_s, 9);
-	json_int(&j, "moved_bytes", n->moved_bytes);
-	json_real(&j, "cost_error", r->cost.error, 4);
-	json_real(&j, "cost_bias", r->cost.bias, 4);
-	json_array(&j, "runs");
+	json_put(&j, "{'steps': %ld, 'rows': %ld, 'preemptions': %ld, 'busy_s': %.9g, 'ranks': %d",
+		n->steps, n->rows, n->preempted, n->busy_s, cost_ranks_number(&r->s.fleet.ranks));
+	json_put(&j, "'exchange_s': %.9g, 'bubble_s': %.9g, 'sent_bytes': %.12g, 'simulated_s': %.9g",
+		n->exchange_s, n->bubble_s, n->sent, n->now_s);
+	json_put(&j, "'moved_bytes': %ld, 'cost_error': %.4g, 'cost_bias': %.4g, 'runs': [",
+		n->moved_bytes, r->cost.error, r->cost.bias);
 	words_json(&r->s.load, &r->s.point, 1, &j);
 	json_end(&j);
 	return json_print(&j, e);

@@ -140,27 +140,17 @@ static void add_difference(struct json *j, const struct history *h, const struct
 	char text[300];
 
 	verify_describe(h, v, text, sizeof text);
-	json_object(j, "difference");
-	json_text(j, "what", names[v->first.what]);
-	json_int(j, "pos", row->pos);
-	json_int(j, "step", row->step);
-	json_int(j, "seq", row->seq);
-	json_text(j, "text", text);
-	json_end(j);
+	json_put(j, "'difference': {'what': %s, 'pos': %d, 'step': %ld, 'seq': %ld, 'text': %s}",
+		names[v->first.what], row->pos, row->step, row->seq, text);
 }
 
 static void add_result(struct json *j, const struct report *r, const struct verify_result *v)
 {
-	json_object(j, NULL);
-	json_int(j, "request", v->request->number);
-	json_text(j, "kind", ev_code_name("request_kind", v->request->kind));
-	json_text(j, "verdict", verdict(v));
-	json_text(j, "note", note_of(v));
-	json_int(j, "rows", v->rows);
-	json_int(j, "draws", v->draws);
-	json_int(j, "hash_alone", v->hash_alone);
-	json_int(j, "takes", v->request->n_takes);
-	json_int(j, "differ", v->n_differ);
+	json_put(j,
+		"{'request': %ld, 'kind': %s, 'verdict': %s, 'note': %s, 'rows': %ld, 'draws': %ld, "
+		"'hash_alone': %ld, 'takes': %d, 'differ': %ld",
+		v->request->number, ev_code_name("request_kind", v->request->kind), verdict(v), note_of(v),
+		v->rows, v->draws, v->hash_alone, v->request->n_takes, v->n_differ);
 	if (v->first.what != VERIFY_NOTHING)
 		add_difference(j, r->h, v);
 	json_end(j);
@@ -205,10 +195,8 @@ static void add_bisect(struct json *j, const struct bisect *b)
 	for (int i = 0; i < b->n_ends; i++) {
 		json_object(j, NULL);
 		bisect_describe_end(&b->end[i], name, sizeof name);
-		json_text(j, "name", name);
-		json_bool(j, "ran", b->end[i].ran);
-		json_bool(j, "unasked", b->end[i].unasked);
-		json_int(j, "rows", b->end[i].rows);
+		json_put(j, "'name': %s, 'ran': %hhd, 'unasked': %hhd, 'rows': %d", name, b->end[i].ran,
+			b->end[i].unasked, b->end[i].rows);
 		if (b->end[i].ran && b->end[i].rows == b->n)
 			json_hash(j, "hash", b->end[i].hash);
 		json_bool(j, "as_recorded", b->end[i].matches);
@@ -218,14 +206,10 @@ static void add_bisect(struct json *j, const struct bisect *b)
 	json_bool(j, "agree", b->agree);
 	if (!b->found)
 		return;
-	json_int(j, "pos", b->pos);
-	json_int(j, "layer", b->layer);
-	json_text(j, "stage", b->stage);
-	json_text(j, "part", b->part);
-	json_int(j, "index", b->index);
-	json_int(j, "values_differ", b->n_differ);
-	json_real(j, "value_a", b->value_a, 15);
-	json_real(j, "value_b", b->value_b, 15);
+	json_put(j,
+		"'pos': %d, 'layer': %d, 'stage': %s, 'part': %s, 'index': %d, 'values_differ': %d, "
+		"'value_a': %.15g, 'value_b': %.15g",
+		b->pos, b->layer, b->stage, b->part, b->index, b->n_differ, b->value_a, b->value_b);
 	bisect_describe_end(&b->end[b->a], name, sizeof name);
 	json_text(j, "a", name);
 	bisect_describe_end(&b->end[b->b], name, sizeof name);
@@ -237,18 +221,12 @@ static int print_json(const struct report *r, const struct verify_summary *s, st
 {
 	struct json *j = r->json;
 
-	json_end(j);
-	json_bool(j, "equal", !s->n_differ && !s->n_broken);
-	json_text(j, "error", e->text);
-	json_text(j, "backend", s->backend);
-	json_text(j, "isa", s->isa);
-	json_int(j, "threads", s->threads);
-	json_int(j, "rows", s->rows);
-	json_int(j, "draws", s->draws);
-	json_int(j, "differ", s->n_differ);
-	json_int(j, "incomplete", s->n_broken);
-	json_real(j, "seconds", s->seconds, 15);
-	json_real(j, "recorded_seconds", s->recorded_seconds, 15);
+	json_put(j, "], 'equal': %hhd, 'error': %s, 'backend': %s, 'isa': %s, 'threads': %d",
+		!s->n_differ && !s->n_broken, e->text, s->backend, s->isa, s->threads);
+	json_put(j,
+		"'rows': %ld, 'draws': %ld, 'differ': %d, 'incomplete': %d, 'seconds': %.15g, "
+		"'recorded_seconds': %.15g",
+		s->rows, s->draws, s->n_differ, s->n_broken, s->seconds, s->recorded_seconds);
 	if (s->first.first.what == VERIFY_HASH)
 		add_bisect(j, &s->bisect);
 	return json_print(j, e);

@@ -112,9 +112,8 @@ static int print_json(const struct whatif *w, struct err *e)
 	add_counts(&j, "changed", &w->changed, "seconds_predicted");
 	if (w->verified)
 		add_counts(&j, "real", &w->real, "seconds_measured");
-	json_real(&j, "predicted_as_recorded", w->predicted, 6);
-	json_real(&j, "step_error", w->step_error, 4);
-	json_real(&j, "time_error", w->time_error, 4);
+	json_put(&j, "'predicted_as_recorded': %.6g, 'step_error': %.4g, 'time_error': %.4g",
+		w->predicted, w->step_error, w->time_error);
 	return json_print(&j, e);
 }
 

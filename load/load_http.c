@@ -171,10 +171,7 @@ static void on_end(void *who, const struct client_end *end)
 
 static void add_message(struct json *j, const char *role, const char *text)
 {
-	json_object(j, NULL);
-	json_text(j, "role", role);
-	json_text(j, "content", text);
-	json_end(j);
+	json_put(j, "{'role': %s, 'content': %s}", role, text);
 }
 
 static void add_messages(struct json *j, const struct workload_prompt *p)
@@ -218,15 +215,11 @@ static char *body_of(const struct http *h, const struct arrival *a, struct err *
 		add_text(&j, &p);
 	else
 		add_messages(&j, &p);
-	json_int(&j, "max_tokens", a->n_output);
-	json_real(&j, "temperature", (double)s->temperature, 6);
-	json_real(&j, "top_p", (double)s->top_p, 6);
-	json_int(&j, "seed", (int64_t)((s->seed + (uint64_t)a->number) & 0x7fffffff));
-	json_text(&j, "user", user);
-	json_bool(&j, "stream", true);
-	json_object(&j, "stream_options");
-	json_bool(&j, "include_usage", true);
-	json_end(&j);
+	json_put(&j,
+		"'max_tokens': %d, 'temperature': %.6g, 'top_p': %.6g, 'seed': %ld, 'user': %s, "
+		"'stream': true, 'stream_options': {'include_usage': true}",
+		a->n_output, (double)s->temperature, (double)s->top_p,
+		(int64_t)((s->seed + (uint64_t)a->number) & 0x7fffffff), user);
 	if (!h->o->natural)
 		json_bool(&j, "ignore_eos", true);
 	json_end(&j);

@@ -15,12 +15,12 @@ enum { TOKEN_BYTES = 256, ANSWER_TOKENS = 1 << 18, ANSWER_TEXT = 16 << 20 };
 static void put_messages(struct json *j, const struct attach *a)
 {
 	json_array(j, "messages");
-	for (int32_t i = a->system ? -1 : 0; i < a->n_messages; i++) {
-		json_object(j, NULL);
-		json_text(j, "role", i < 0 ? "system" : a->message[i].user ? "user" : "assistant");
-		json_text(j, "content", i < 0 ? a->system : a->message[i].text);
-		json_end(j);
-	}
+	for (int32_t i = a->system ? -1 : 0; i < a->n_messages; i++)
+		json_put(j, "{'role': %s, 'content': %s}",
+			i < 0                ? "system"
+			: a->message[i].user ? "user"
+								 : "assistant",
+			i < 0 ? a->system : a->message[i].text);
 	json_end(j);
 }
 
@@ -58,10 +58,7 @@ static char *body_of(const struct attach_answer *r)
 	json_text(&j, "model", a->reported.model);
 	put_messages(&j, a);
 	put_settings(&j, r);
-	json_bool(&j, "stream", true);
-	json_object(&j, "stream_options");
-	json_bool(&j, "include_usage", true);
-	json_end(&j);
+	json_put(&j, "'stream': true, 'stream_options': {'include_usage': true}");
 	if (r->asked_logprobs) {
 		json_bool(&j, "logprobs", true);
 		json_int(&j, "top_logprobs", ATTACH_TOP);

@@ -192,12 +192,8 @@ void compare_print(const struct compare *c, const struct compare_table *t, FILE 
 static void add_median(struct json *j, const char *key, const struct median *m)
 {
 	json_object(j, key);
-	json_real(j, "median", m->value, 9);
-	json_real(j, "low", m->low, 9);
-	json_real(j, "high", m->high, 9);
-	json_real(j, "confidence", m->sure, 6);
-	json_int(j, "n", m->n);
-	json_end(j);
+	json_put(j, "'median': %.9g, 'low': %.9g, 'high': %.9g, 'confidence': %.6g, 'n': %d}", m->value,
+		m->low, m->high, m->sure, m->n);
 }
 
 static void add_side(
@@ -207,9 +203,7 @@ static void add_side(
 	struct plain plain[PLAINS];
 
 	json_object(j, side ? "b" : "a");
-	json_text(j, "settings", s->label);
-	json_text(j, "model", s->model);
-	json_text(j, "machine", s->machine);
+	json_put(j, "'settings': %s, 'model': %s, 'machine': %s", s->label, s->model, s->machine);
 	add_median(j, "tokens_a_second", &t->rate.side[side]);
 	add_median(j, "ttft_ms", &t->ttft.side[side]);
 	plains_of(t, plain);
@@ -226,10 +220,8 @@ static void add_difference(
 {
 	char text[160];
 
-	json_object(j, NULL);
-	json_text(j, "prompt", d->answer[0]->text);
-	json_int(j, "pos", d->answer[0]->n_prompt + d->at);
-	json_int(j, "at", d->at);
+	json_put(j, "{'prompt': %s, 'pos': %d, 'at': %d", d->answer[0]->text,
+		d->answer[0]->n_prompt + d->at, d->at);
 	for (int i = 0; i < 2; i++) {
 		compare_quote(c, d, i, text, sizeof text);
 		json_text(j, i ? "b" : "a", text);
@@ -239,18 +231,14 @@ static void add_difference(
 
 void compare_json(const struct compare *c, const struct compare_table *t, struct json *j)
 {
-	json_object(j, NULL);
-	json_int(j, "pairs", t->n_pairs);
-	json_int(j, "prompts", t->n_prompts);
+	json_put(j, "{'pairs': %d, 'prompts': %d", t->n_pairs, t->n_prompts);
 	add_side(j, c, t, 0);
 	add_side(j, c, t, 1);
 	json_object(j, "ratio");
 	add_median(j, "tokens_a_second", &t->rate.ratio);
 	add_median(j, "ttft", &t->ttft.ratio);
-	json_end(j);
-	json_bool(j, "same_vocabulary", t->same_vocab);
-	json_int(j, "equal_texts", t->n_equal);
-	json_array(j, "differences");
+	json_put(j, "}, 'same_vocabulary': %hhd, 'equal_texts': %d, 'differences': [", t->same_vocab,
+		t->n_equal);
 	for (int i = 0; i < t->n_differences; i++)
 		add_difference(j, c, &t->difference[i]);
 	json_end(j);
