@@ -2,10 +2,8 @@
 #include "base/foreign_json.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <utf8proc.h>
 

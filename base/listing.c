@@ -8,8 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include <utf8proc.h>
-
 #include "base/text.h"
 
 void csv_text(FILE *out, const char *text, size_t size)

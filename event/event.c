@@ -2,7 +2,6 @@
 #include "event/event.h"
 
 #include <math.h>
-#include <string.h>
 
 /* clang-format off */
 #define EVENT(name, doc) static const struct ev_field fields_##name[] = {

@@ -1,6 +1,5 @@
 /* Part of the timeline: answers of diffusion models. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "fold/timeline_fold.h"
 

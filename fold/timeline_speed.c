@@ -1,7 +1,6 @@
 /* Part of the timeline: the matrix products of the model, what the machine can do, and what steps
  * reached of it. */
 #include <math.h>
-#include <string.h>
 
 #include "fold/timeline_fold.h"
 

@@ -1,6 +1,5 @@
 /* Part of the timeline: experts and states at the newest watched row. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "fold/timeline_fold.h"
 

@@ -2,7 +2,6 @@
 #include "serve/metrics.h"
 
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

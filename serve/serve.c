@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "kernels/arith.h"
 
 enum { LOOK_MS = 50, LARGE = 1 << 19 };
 

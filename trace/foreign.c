@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "event/event.h"
 #include "trace/ring.h"
 #include "trace/schema.h"
 

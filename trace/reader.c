@@ -7,7 +7,6 @@
  * is kept and reported by all later calls. */
 #include "trace/reader.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include "engine/arch/arch.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "kernels/arith.h"
 

@@ -1,6 +1,4 @@
 /* The events of a step. See engine_impl.h. */
-#include <math.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/version.h"

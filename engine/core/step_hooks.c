@@ -1,6 +1,5 @@
 /* The table of step hooks, in the order of their calls: see step_hooks.h. Nothing else is here, so
  * that a program may link a table of its own. */
-#include <stddef.h>
 
 #include "engine/core/step_hooks.h"
 

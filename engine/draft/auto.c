@@ -17,7 +17,6 @@
  * less with time. Thread: the engine's. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/draft/draft.h"
 #include "engine/draft/shadow.h"

@@ -11,7 +11,6 @@
  * pseudo-random by position. Thread: the engine's. */
 #include "engine/draft/draft.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/draft/owners.h"

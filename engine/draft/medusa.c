@@ -6,7 +6,6 @@
  * (up · norm(h))), logits = Head · norm(y). Thread: the engine's. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/draft/net.h"
 #include "engine/draft/owners.h"

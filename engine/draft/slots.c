@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model/model.h"
-
 enum { PAGE = K_GROUP, TAIL = 2 }; /* tokens of a page; pages that DRAFT_MAX tokens may touch */
 
 static int32_t *take_ints(struct slots *s)

@@ -2,7 +2,6 @@
 #include "engine/grammar/cursor.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/text.h"
 int32_t cursor_fail(struct cursor *c, const char *what)

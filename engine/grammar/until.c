@@ -5,7 +5,6 @@
 
 #include <utf8proc.h>
 
-#include "base/array.h"
 #include "base/text.h"
 #include "engine/grammar/expr.h"
 #include "engine/model/gguf.h"

@@ -1,7 +1,6 @@
 /* See pin.h. */
 #include "engine/memory/pin.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

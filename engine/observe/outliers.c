@@ -9,7 +9,6 @@
 
 #include "base/median.h"
 #include "engine/core/engine_impl.h"
-#include "engine/model/form.h"
 #include "engine/observe/channels.h"
 #include "engine/run/program.h"
 

@@ -2,7 +2,6 @@
  * choice). See shadow.h and draft_cost.h. Nothing here changes a token, a page or a plan. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/core/engine_impl.h"

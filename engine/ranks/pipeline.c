@@ -1,7 +1,6 @@
 /* Pipeline parallelism: each stage has some layers, and passes the residual stream of its rows on.
  * A step's rows go through in micro-batches (Huang et al. 2019, "GPipe"), so that stages compute at
  * once; what they wait at its begin and end is the bubble. See ranks.h. */
-#include <string.h>
 
 #include "engine/ranks/ranks.h"
 

@@ -3,7 +3,6 @@
  * each layer's keys and values are stored, the groups of 16 positions that hold them go to all
  * other ranks, byte by byte as they lie in the pages. Steps of few rows are rank 0's; what they
  * store goes to the others at their end. See ranks.h. */
-#include <string.h>
 
 #include "base/array.h"
 #include "engine/ranks/ranks.h"

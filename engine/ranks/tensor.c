@@ -7,7 +7,6 @@
  * architecture, and saves nothing. */
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "engine/ranks/split.h"

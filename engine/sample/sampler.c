@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { LIST_SHARE = 64 }; /* survivors are drawn one by one if they are fewer than one in so many */
 

@@ -2,7 +2,6 @@
 #include "base/array.h"
 #include "engine/sched/sched_impl.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

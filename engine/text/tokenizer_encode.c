@@ -2,7 +2,6 @@
  * text between them to the kind's own encoder. See tokenizer.h. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "engine/text/tokenizer_private.h"

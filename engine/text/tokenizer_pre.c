@@ -5,7 +5,6 @@
  * expression. In the published expressions a run that is given up after a long scan is taken by a
  * later alternative, so the time is linear in the text; the one that is not so (\s+$) has `skips`.
  */
-#include <string.h>
 
 #include "engine/text/tokenizer_pre.h"
 

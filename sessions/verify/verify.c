@@ -3,7 +3,6 @@
 #include "sessions/verify/verify.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"

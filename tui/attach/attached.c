@@ -3,8 +3,6 @@
  * ours. */
 #include "tui/attach/attached.h"
 
-#include <unistd.h>
-
 #include "base/embed.h"
 #include "trace/reader.h"
 #include "trace/ring.h"

@@ -1,7 +1,6 @@
 /* The lesson in the chat. See chat.h. */
 #include <signal.h>
 
-#include "event/stream.h"
 #include "tui/chat/chat.h"
 
 /* Of a line in a test. The slowest of the shipped ones take seconds, so a busy machine has room. */

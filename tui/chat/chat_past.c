@@ -6,7 +6,6 @@
  * is in chat_travel.c. */
 
 #include "tui/chat/chat.h"
-#include "tui/replay/scrubber.h"
 
 /* The engine is paused meanwhile. */
 static int open_past(struct app *a, struct err *e)

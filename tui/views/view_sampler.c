@@ -1,5 +1,4 @@
 /* The view "why this token": each sampler stage from the logit to the drawn token, as recorded. */
-#include <stdarg.h>
 
 #include "tui/views/view_util.h"
 
