@@ -1,8 +1,5 @@
 /* Help, manual page and completion, all written from the list of verbs, their texts in help/ and
  * the tables of options. Thread: main's. */
-#include <stdio.h>
-#include <string.h>
-
 #include "base/embed.h"
 #include "base/text.h"
 #include "base/version.h"

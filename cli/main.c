@@ -6,7 +6,6 @@
  * themselves (tui/term/term.c). */
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/version.h"

@@ -3,9 +3,6 @@
  *
  * Options may stand before or after the verb and its operands. Whether the verb takes an option is
  * known only at the end, so the parser notes which were given and decides then. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/near.h"

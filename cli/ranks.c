@@ -2,8 +2,6 @@
 #include "cli/cli.h"
 
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cli/out.h"

@@ -1,7 +1,4 @@
 /* cutaway attach: the screens and the recorder over a server that is not ours. Thread: main's. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

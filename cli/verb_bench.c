@@ -1,7 +1,5 @@
 /* cutaway bench: prints the figures. Thread: main's. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/json.h"
 #include "cli/cli.h"

@@ -1,8 +1,4 @@
 /* cutaway cache: the packed weights that are kept. Thread: main's. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/listing.h"
 #include "cli/cli.h"
 #include "engine/model/packed_cache.h"

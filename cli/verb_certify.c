@@ -1,8 +1,4 @@
 /* cutaway certify: runs the proof and prints the certificate. Thread: main's. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/listing.h"
 #include "base/sha256.h"
 #include "base/version.h"

@@ -1,7 +1,4 @@
 /* cutaway compare: two configurations side by side. Thread: main's. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/recordings.h"

@@ -1,8 +1,5 @@
 /* cutaway curve: what a model loses by fewer bits, method beside method. Thread: main's. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/listing.h"
 #include "cli/change.h"

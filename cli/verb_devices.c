@@ -1,7 +1,5 @@
 /* cutaway devices: lists what a back end can run on: the processor's instruction sets, and GPUs.
  * Thread: main's. */
-#include <stdio.h>
-
 #include "base/listing.h"
 #include "cli/cli.h"
 #include "kernels/kernels.h"

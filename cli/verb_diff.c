@@ -1,7 +1,4 @@
 /* cutaway diff: two recordings side by side. Thread: main's. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/json.h"
 #include "cli/chat_open.h"
 #include "cli/cli.h"

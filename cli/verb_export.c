@@ -1,7 +1,4 @@
 /* cutaway export: a recording in another tool's format. Thread: main's. */
-#include <stdio.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/whole_file.h"
 #include "cli/change.h"

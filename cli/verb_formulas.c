@@ -1,9 +1,6 @@
 /* cutaway formulas: the arithmetic of inference with a model's numbers, as the view shows it.
  * Thread: main's. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/listing.h"
 #include "base/text.h"

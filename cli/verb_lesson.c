@@ -3,9 +3,6 @@
 #include <errno.h>
 #include <pty.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,8 +1,5 @@
 /* cutaway load: requests put on the engine inside, or on a server. Thread: main's. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/json.h"
 #include "base/whole_file.h"

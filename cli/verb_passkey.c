@@ -1,9 +1,5 @@
 /* cutaway passkey: whether the model finds a number again that stood in a long text, by depth
  * (Mohtashami and Jaggi 2023, "Landmark attention", section 4.2). Thread: main's. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/json.h"
 #include "cli/change.h"
 #include "cli/cli.h"

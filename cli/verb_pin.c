@@ -1,9 +1,5 @@
 /* cutaway pin: declares a text stable at a server that runs, so that its pages are kept. Thread:
  * main's. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/duration.h"
 #include "base/json.h"
 #include "cli/cli.h"

@@ -1,7 +1,5 @@
 /* cutaway prune: a model file with zeros for weights, or without some of its layers, heads or
  * channels. Thread: main's. */
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/json.h"

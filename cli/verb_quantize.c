@@ -1,5 +1,4 @@
 /* cutaway quantize: a model file whose matrices are rounded to another format. Thread: main's. */
-#include <stdio.h>
 #include <strings.h>
 
 #include "base/json.h"

@@ -1,6 +1,5 @@
 /* cutaway record: what a trainer tells, as a recording. Thread: main's. */
 #include <signal.h>
-#include <stdio.h>
 
 #include "cli/cli.h"
 #include "sessions/study/study.h"

@@ -1,7 +1,4 @@
 /* cutaway run: one answer on standard output. Thread: main's. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/cycle.h"

@@ -1,7 +1,5 @@
 /* cutaway score: the log-probability of each token of a text. Thread: main's. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/json.h"
 #include "cli/cli.h"

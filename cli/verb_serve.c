@@ -1,6 +1,4 @@
 /* cutaway serve: the OpenAI interface over HTTP. Thread: main's. */
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/duration.h"

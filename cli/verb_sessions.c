@@ -1,8 +1,5 @@
 /* cutaway sessions: the recordings of the default folder. Thread: main's. */
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/listing.h"
 #include "base/recordings.h"

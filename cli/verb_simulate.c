@@ -1,8 +1,5 @@
 /* cutaway simulate: a load on replicas of the engine, in simulated time. Thread: main's. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/json.h"
 #include "base/router.h"

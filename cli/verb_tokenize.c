@@ -1,7 +1,4 @@
 /* cutaway tokenize: standard input to token ids. Thread: main's. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/open.h"

@@ -1,8 +1,5 @@
 /* cutaway verify: recomputes a recording and compares. Thread: main's. */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/json.h"

@@ -1,9 +1,6 @@
 /* cutaway whatif: the recorded requests under other settings. Thread: main's. */
 #include <math.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/json.h"
 #include "cli/cli.h"

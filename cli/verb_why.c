@@ -1,7 +1,4 @@
 /* cutaway why: an answer from a recording. Thread: main's. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/recordings.h"
 #include "cli/cli.h"
 #include "sessions/why/why.h"

@@ -1,10 +1,7 @@
 /* See timeline.h. Who folds what, and the session's own data. */
 #include "fold/timeline.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "fold/timeline_fields.h"

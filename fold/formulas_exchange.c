@@ -1,9 +1,6 @@
 /* See formulas_exchange.h. The code that does it: engine/ranks/tensor.c, exchange.c. */
 #include "fold/formulas_exchange.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "base/link.h"
 #include "fold/timeline_fold.h"
 

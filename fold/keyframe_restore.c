@@ -1,7 +1,5 @@
 /* See keyframe.h: a timeline from a keyframe. A keyframe of a foreign file may lie, but what comes
  * of it obeys the bounds of timeline.h, or nothing does. */
-#include <string.h>
-
 #include "base/find.h"
 #include "fold/keyframe.h"
 #include "fold/keyframe_form.h"

@@ -1,7 +1,4 @@
 /* Part of the timeline: the questions that views ask. They change nothing. */
-#include <math.h>
-#include <string.h>
-
 #include "base/find.h"
 #include "fold/timeline_fold.h"
 

@@ -1,7 +1,4 @@
 /* Part of the timeline: another server that computes the answers, and what it says of itself. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "fold/timeline_fold.h"
 
 /* After a poll that failed nothing is known. */

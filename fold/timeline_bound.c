@@ -1,7 +1,5 @@
 /* Part of the timeline: what grammars allowed. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "fold/timeline_fold.h"
 

@@ -4,9 +4,6 @@
  *
  * Invariant: the origin of an abandoned branch is of its own request and has no future, or a later
  * one; that of a request is an earlier request. So every walk to the root ends. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/ids.h"
 #include "fold/timeline_fold.h"
 

@@ -1,6 +1,4 @@
 /* Part of the timeline: answers of diffusion models. */
-#include <stdlib.h>
-
 #include "fold/timeline_fold.h"
 
 static bool is_sound(const struct ev_denoise *e)

@@ -2,7 +2,10 @@
  * subject. */
 #pragma once
 
+#include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "fold/timeline.h"
 

@@ -1,9 +1,6 @@
 /* Part of the timeline: latencies. Of one request they are exact, from the tokens that it has or
  * from its event `finish`; over the session they are counted in histograms, whose memory does not
  * grow. */
-#include <math.h>
-#include <stdlib.h>
-
 #include "base/median.h"
 #include "fold/timeline_fold.h"
 

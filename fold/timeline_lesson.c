@@ -1,7 +1,4 @@
 /* Part of the timeline: the lesson that is read, and its answers. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "fold/timeline_fold.h"
 
 enum { MOST_TEXT = 1 << 20, MOST_ANSWERS = 4096 };

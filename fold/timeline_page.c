@@ -1,8 +1,4 @@
 /* Part of the timeline: KV pages, block tables, and where attention looked. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "fold/timeline_fold.h"
 
 /* All groups' pages; of a log that does not tell groups, the session's. */

@@ -1,6 +1,4 @@
 /* Part of the timeline: declared prefixes, live and ended. */
-#include <string.h>
-
 #include "fold/timeline_fold.h"
 
 static struct tl_pin *tl_pin_find(struct timeline *t, int64_t number)

@@ -1,7 +1,5 @@
 /* Part of the timeline: who waits and in which order, and how long requests of each user and of
  * each priority class waited. */
-#include <string.h>
-
 #include "fold/timeline_fold.h"
 
 /* Whole entries. The requests need not be known: one that ended since may be gone. */

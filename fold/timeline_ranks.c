@@ -1,7 +1,4 @@
 /* Part of the timeline: ranks, what each has, and what it did in the newest steps. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "fold/timeline_fold.h"
 
 void tl_split_add(struct tl_split *s, const struct ev_rank *r)

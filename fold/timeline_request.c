@@ -1,6 +1,4 @@
 /* Part of the timeline: the life of a request, from arrival to its end. */
-#include <stdlib.h>
-
 #include "fold/timeline_fold.h"
 
 /* malloc'd; NULL: there are none, or no memory. */

@@ -1,7 +1,5 @@
 /* Part of the timeline: the newest busy periods, and who had which slot in them. It outlives the
  * steps and requests, which the timeline lets go of. */
-#include <string.h>
-
 #include "fold/timeline_fold.h"
 
 static struct tl_run *newest(struct timeline *t)

@@ -1,10 +1,6 @@
 /* Part of the timeline: searches, their trees and what sharing saves. It stands on five kinds of
  * events alone (TL_SEARCH_KINDS), so that a player can fold the newest searches from their
  * beginnings when it goes to a step. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/find.h"
 #include "fold/timeline_fields.h"
 #include "fold/timeline_fold.h"

@@ -1,9 +1,7 @@
 /* Part of the timeline: drafters that guess beside the run, what steps cost, and what `auto` chose.
  * Kept like steps: what was told TL_WINDOW steps ago is let go of, but for the cost, which is
  * measured once. */
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "fold/timeline_fold.h"
 

@@ -5,10 +5,6 @@
  *
  * A request is held against the targets in force when it ends; with a new target the counts begin
  * anew. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "fold/timeline_fold.h"
 
 static double target_of(const struct timeline *t, const char *name)

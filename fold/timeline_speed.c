@@ -1,7 +1,5 @@
 /* Part of the timeline: the matrix products of the model, what the machine can do, and what steps
  * reached of it. */
-#include <math.h>
-
 #include "fold/timeline_fold.h"
 
 #define SECOND_NS 1000000000.0

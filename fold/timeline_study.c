@@ -1,7 +1,4 @@
 /* Part of the timeline: trainings, and files that are quantised or pruned, layer by layer. */
-#include <math.h>
-#include <string.h>
-
 #include "fold/timeline_fold.h"
 
 bool tl_fold_training(struct timeline *t, const struct event *ev)

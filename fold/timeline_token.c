@@ -1,6 +1,4 @@
 /* Part of the timeline: tokens, and the drafts that were verified where they stand. */
-#include <math.h>
-
 #include "base/cycle.h"
 #include "fold/timeline_fold.h"
 

@@ -1,6 +1,4 @@
 /* Part of the timeline: experts and states at the newest watched row. */
-#include <stdlib.h>
-
 #include "fold/timeline_fold.h"
 
 static float shared(struct ev_span s, size_t i)

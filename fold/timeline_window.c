@@ -2,9 +2,6 @@
  * how it comes by what it let go of or never had.
  *
  * What is kept depends on the events alone, so live and replay agree. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "fold/timeline_fields.h"
 #include "fold/timeline_fold.h"
 

@@ -1,10 +1,5 @@
 /* See layer_part.h: inputs are collected from the layer as it is, its matrices are rounded, and the
  * text goes through the rounded layer to the next. */
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/core/engine_impl.h"
 #include "lab/gptq.h"
 #include "lab/prune_impl.h"

@@ -2,8 +2,6 @@
 #include "lab/prune.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "engine/model/model.h"
 #include "lab/prune_impl.h"

@@ -1,9 +1,6 @@
 /* Inner channels of the feed-forward by what they add to the residual stream: the norm of their
  * column of ffn_down times that of their values over a text, which is Wanda's score of a whole
  * column. --unit: neighbours that go together; whole blocks of ffn_down's type keep their bytes. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "engine/core/engine_impl.h"
 #include "engine/observe/influence.h"
 #include "lab/prune_impl.h"

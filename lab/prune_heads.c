@@ -2,8 +2,6 @@
  * really better than one?", asks the same by gradients): the sum of |W x|² over a text, x being a
  * head's output and W its columns of attn_output. Query heads go equally from all groups that share
  * keys and values; with `kv-heads` whole groups go, and the cache becomes smaller, too. */
-#include <stdio.h>
-
 #include "engine/core/engine_impl.h"
 #include "engine/observe/influence.h"
 #include "lab/prune_impl.h"

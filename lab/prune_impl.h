@@ -1,6 +1,10 @@
 /* Inside of pruning: what methods are made of. */
 #pragma once
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "lab/layer_part.h"
 #include "lab/prune.h"
 

@@ -1,10 +1,6 @@
 /* Whole layers by their block influence (Men et al. 2024, "ShortGPT: layers in large language
  * models are more redundant than you expect"): 1 less the cosine between what enters a layer and
  * what leaves it, the mean over all tokens of a text. Thread: any one. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/core/engine_impl.h"
 #include "engine/observe/influence.h"
 #include "lab/prune_impl.h"

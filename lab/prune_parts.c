@@ -1,9 +1,6 @@
 /* Parts of every layer: heads and inner channels. What the same number of each layer's leave is a
  * smaller model of the same family, in which tensors have fewer rows or columns. Rows, and whole
  * blocks of columns, keep their bytes; other columns are rounded again. Thread: any one. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/core/engine_impl.h"
 #include "lab/prune_impl.h"
 #include "kernels/format/encode.h"

@@ -1,7 +1,4 @@
 /* The methods of pruning, and what they share. See prune.h. */
-#include <stdio.h>
-#include <string.h>
-
 #include "engine/core/engine_impl.h"
 #include "lab/prune_impl.h"
 #include "kernels/format/formats.h"

@@ -3,8 +3,6 @@
  * its input, compared within a row. --pattern 2:4 (Mishra et al. 2021) compares within each four
  * columns. Thread: any one. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "lab/prune_impl.h"
 

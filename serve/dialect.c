@@ -1,10 +1,6 @@
 /* See dialect.h. */
 #include "serve/dialect.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- requests ---- */
 
 static const struct dialect_field *field_of(const struct dialect *d, const char *name)

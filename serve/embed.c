@@ -1,10 +1,6 @@
 /* POST /v1/embeddings: the vectors of texts. See serve_impl.h. */
 #include "serve/serve_impl.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <nettle/base64.h>
 
 enum { DIGITS = 9 /* tell one float from all others */ };

@@ -5,7 +5,6 @@
 #include "serve/serve_impl.h"
 
 #include <arpa/inet.h>
-#include <string.h>
 
 #include <nettle/memops.h>
 #include <nettle/sha2.h>

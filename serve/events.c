@@ -2,11 +2,6 @@
  * Thread: that of the engine. */
 #include "serve/serve_impl.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 enum { FEW = 4 };

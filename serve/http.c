@@ -3,9 +3,6 @@
 #include "serve/dialect.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/text.h"

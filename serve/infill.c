@@ -3,10 +3,6 @@
  * trained with. See serve_impl.h. */
 #include "serve/serve_impl.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 enum {

@@ -2,8 +2,6 @@
  * connection; and those that wait for their turn or whose clients have left. See serve_impl.h. */
 #include "serve/serve_impl.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "base/array.h"

@@ -1,7 +1,4 @@
 /* Anthropic's Messages: /v1/messages. See dialect.h. */
-#include <stdio.h>
-#include <string.h>
-
 #include "base/text.h"
 #include "serve/dialect.h"
 

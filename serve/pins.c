@@ -3,11 +3,6 @@
  * client waits for a step to read it. */
 #include "serve/serve_impl.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 
 static struct served_pin *served_pin_find(struct replica *r, int64_t number)

@@ -3,11 +3,6 @@
  * (engine/settings/settings.h), so each of its rows is a field. */
 #include "serve/dialect.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { STOP_BYTES = 1024 }; /* recorded with each request */
 
 #define MOST_EXACT 9007199254740992.0 /* 2^53: of whole numbers that are doubles */

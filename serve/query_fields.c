@@ -4,10 +4,6 @@
  * asked for. The settings of answers are fields, too (setting_of()), and need no line. */
 #include "serve/serve_impl.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/near.h"
 #include "base/text.h"
 

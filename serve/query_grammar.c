@@ -2,10 +2,6 @@
  * of engine/grammar/constraint.h, or is refused with what is wrong. */
 #include "serve/serve_impl.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/grammar/constraint.h"
 
 enum value { TEXT_OF, JSON_OF, FLAG_OF };

@@ -3,10 +3,6 @@
 #include "base/ids.h"
 #include "serve/serve_impl.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/duration.h"
 
 static const int64_t SECOND = 1000000000;

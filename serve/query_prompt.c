@@ -3,10 +3,6 @@
 #include "base/ids.h"
 #include "serve/serve_impl.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/text.h"
 

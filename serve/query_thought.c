@@ -2,10 +2,6 @@
  * for it, and the variables of its template. See serve_impl.h. */
 #include "serve/serve_impl.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/text.h"
 
 int query_variable(struct query *a, const char *name, const cJSON *value, struct err *e)

@@ -2,10 +2,6 @@
  * keeps to. See serve_impl.h and engine/text/parts.h. */
 #include "serve/serve_impl.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- calls of before ---- */
 
 /* Clients send arguments as a text of JSON; some as JSON. */

@@ -2,9 +2,6 @@
  * See serve_impl.h. */
 #include "serve/serve_impl.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 int32_t replicas_live(const struct serve *s)
 {
 	int32_t n = 0;

@@ -3,11 +3,6 @@
  * serve_impl.h. */
 #include "serve/serve_impl.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/text.h"
 

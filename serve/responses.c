@@ -1,8 +1,5 @@
 /* OpenAI's Responses: /v1/responses. Answers are not kept, so that each request has its whole
  * conversation as `input`. See dialect.h. */
-#include <stdio.h>
-#include <string.h>
-
 #include "serve/dialect.h"
 
 /* ---- fields ---- */

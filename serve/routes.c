@@ -1,9 +1,6 @@
 /* Paths of the interface, and those that are answered at once. See serve_impl.h. */
 #include "serve/dialect.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static void put_model(struct json *j, const struct job *job)
 {
 	json_put(j, "{'id': %s, 'object': 'model', 'created': %ld, 'owned_by': 'cutaway'", job->s->name,

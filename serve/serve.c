@@ -2,8 +2,6 @@
 #include "serve/serve_impl.h"
 
 #include <malloc.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
 

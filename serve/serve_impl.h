@@ -6,9 +6,13 @@
  * jobs and what comments say. "The engine's thread" is that of a choice's replica. */
 #pragma once
 
-#include <netinet/in.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <netinet/in.h>
 #include <sys/queue.h>
 
 #include <cjson/cJSON.h>

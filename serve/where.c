@@ -5,8 +5,6 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <stdio.h>
-#include <string.h>
 
 /* An IPv4 address in an IPv6 one, if it is of that kind; of another kind one that nobody has. */
 static struct in6_addr as_ipv6(const struct sockaddr *a)

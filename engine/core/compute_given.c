@@ -1,9 +1,6 @@
 /* Nothing is computed: the tokens that would be drawn are given (engine_options.given). Pages are
  * counted but hold nothing. Drafters that need no model work as usual. See compute.h. Thread: the
  * engine's. */
-#include <math.h>
-#include <stdlib.h>
-
 #include "engine/core/compute.h"
 #include "engine/core/engine_impl.h"
 

@@ -1,10 +1,6 @@
 /* The model on the kernels: opening and closing. Its steps are in compute_rows.c. See compute.h.
  * Thread: the engine's. */
-#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "engine/arch/open.h"

@@ -5,8 +5,6 @@
  * k_draw_request), and a row is fetched only where that is not enough, before anything is drawn, so
  * that a device lost on the way is a step that failed. The tokens and their events are the same.
  * Thread: the engine's. */
-#include <math.h>
-
 #include "engine/core/compute.h"
 #include "engine/core/engine_impl.h"
 

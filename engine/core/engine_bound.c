@@ -4,9 +4,6 @@
  * A token that is the only one allowed needs no draw, but its keys and values all the same, and its
  * row is what the next draws are from. So tokens that follow one another without a choice are
  * drafted: one step computes them all, to the same bits, and each is verified like any guess. */
-#include <stdio.h>
-#include <string.h>
-
 #include "engine/core/engine_impl.h"
 
 static const char drafter[] = "grammar";

@@ -9,9 +9,6 @@
  * would have them, and gives the same bits (law 2). SpecInfer (Miao et al. 2024) and Medusa (Cai et
  * al. 2024) mask a shared cache instead, which would move positions to other spans. */
 #include <assert.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "engine/core/engine_impl.h"

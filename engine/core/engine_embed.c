@@ -2,9 +2,6 @@
  * logits; the final states of those that count are summed by the host, each dimension a chain of
  * its own over ascending positions. So the vector is a function of the tokens (docs/arithmetic.md,
  * rule 25). Thread: the engine's. */
-#include <math.h>
-#include <stdlib.h>
-
 #include "engine/core/compute.h"
 #include "engine/core/engine_impl.h"
 #include "kernels/arith.h"

@@ -1,8 +1,4 @@
 /* A rank other than 0. See engine_follow.h. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/signals.h"
 #include "engine/core/engine_follow.h"
 #include "engine/core/handover_impl.h"

@@ -1,7 +1,5 @@
 /* Requests that draw nothing to go on from: texts to score, sequences to verify, prefixes to pin.
  * Thread: the engine's. */
-#include <math.h>
-
 #include "engine/core/compute.h"
 #include "engine/core/engine_impl.h"
 

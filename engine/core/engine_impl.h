@@ -2,6 +2,11 @@
  * belong to one file each. */
 #pragma once
 
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "engine/draft/draft.h"
 #include "engine/draft/draft_cost.h"
 #include "engine/core/engine.h"

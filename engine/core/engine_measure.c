@@ -2,8 +2,6 @@
  * the engine's. */
 #include "engine/core/measure.h"
 
-#include <math.h>
-
 #include "engine/core/engine_impl.h"
 
 static void emit_cost(struct engine *e, void *state)

@@ -1,7 +1,5 @@
 /* The pools of pages: made when an engine opens, and anew for settings that change their number,
  * size or format. Thread: the engine's. */
-#include <math.h>
-
 #include "engine/core/engine_impl.h"
 
 static void on_page_change(void *arg, const struct page_change *c)

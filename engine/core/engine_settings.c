@@ -1,8 +1,5 @@
 /* Applies the settings of settings.h to an engine: a function for each that is more than a number
  * to be read, and the calls that get and set. Thread: the engine's. */
-#include <stdio.h>
-#include <string.h>
-
 #include "engine/core/compute.h"
 #include "engine/core/engine_impl.h"
 

@@ -1,8 +1,5 @@
 /* One step: plan, compute, draws, events. See engine.h; compute.h computes its rows, and
  * step_hooks.h lists what else takes part. */
-#include <stdio.h>
-#include <string.h>
-
 #include "engine/core/compute.h"
 #include "engine/core/engine_impl.h"
 

@@ -3,8 +3,6 @@
 #include "engine/core/handover_impl.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/wait.h"

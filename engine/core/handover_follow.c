@@ -1,7 +1,4 @@
 /* A prefill rank computes a prompt, and sends back what each layer stores. See handover_impl.h. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "engine/core/handover_impl.h"
 

@@ -13,6 +13,9 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/queue.h>
 
 #include "engine/core/engine_ranks_impl.h"

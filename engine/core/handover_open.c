@@ -1,7 +1,4 @@
 /* Opens and closes prefill ranks. See handover_impl.h. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "engine/core/handover_impl.h"
 #include "base/wait.h"
 

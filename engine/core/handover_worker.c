@@ -1,9 +1,5 @@
 /* The thread that gives a prefill rank its jobs, and puts what comes back into pages. See
  * handover_impl.h. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/clock.h"
 #include "engine/core/handover_impl.h"

@@ -1,7 +1,4 @@
 /* Requests of diffusion models: see canvas.h. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/core/engine_impl.h"
 #include "engine/diffuse/canvas.h"
 #include "engine/diffuse/schedule.h"

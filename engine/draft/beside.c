@@ -12,8 +12,6 @@
  * but for what `lock` guards. (3) Where drafts are verified by modified rejection nothing is
  * drafted ahead: the distributions that the guesses were drawn from would be overwritten. */
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/signals.h"

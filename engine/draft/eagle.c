@@ -14,10 +14,6 @@
  * So a drafter that learns from every step and seldom guesses costs little. Positions found in the
  * prefix cache have no features: the others are numbered without gaps, which hardly changes what
  * rotary positions give. Thread: the engine's. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/draft/net.h"
 #include "engine/draft/slots.h"
 #include "engine/model/model_tensors.h"

@@ -4,9 +4,6 @@
  * is the product of their best guesses, of which the worthiest are proposed. The residual block of
  * each head is a gated one, since the kernels have that op: y = h + down · (silu(gate · norm(h)) *
  * (up · norm(h))), logits = Head · norm(y). Thread: the engine's. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "engine/draft/net.h"
 #include "engine/draft/owners.h"
 #include "engine/draft/draft_cost.h"

@@ -6,8 +6,6 @@
  *
  * Tokens of the text that the draft model has not seen are computed before it guesses: after a step
  * these are the kept ones. Thread: the engine's. */
-#include <stdlib.h>
-
 #include "engine/arch/open.h"
 #include "engine/draft/net.h"
 #include "engine/draft/slots.h"

@@ -1,9 +1,6 @@
 /* See net.h. */
 #include "engine/draft/net.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "engine/draft/draft_cost.h"
 
 int net_read_args(struct net_args *a, const char *args, const char *usage, struct err *e)

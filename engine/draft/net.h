@@ -4,6 +4,10 @@
  * Thread: the engine's. Nothing is allocated after opening. */
 #pragma once
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "engine/draft/draft.h"
 #include "engine/draft/file.h"
 #include "engine/draft/grow.h"

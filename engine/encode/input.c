@@ -1,8 +1,5 @@
 /* Requests of an encoder-decoder model: the first token that begins an answer (model.h, start) ends
  * the input. So what is input follows from the tokens, as logits must. Thread: the engine's. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/core/engine_impl.h"
 
 /* Tokens before the first that begins an answer; n: there is none. */

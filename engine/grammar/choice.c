@@ -1,7 +1,4 @@
 /* One of some texts: see readers.h. */
-#include <stdlib.h>
-#include <string.h>
-
 #include <cjson/cJSON.h>
 
 #include "base/array.h"

@@ -2,8 +2,6 @@
 #include "engine/grammar/constraint.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "engine/grammar/readers.h"

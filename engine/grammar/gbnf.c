@@ -1,7 +1,5 @@
 /* GBNF, llama.cpp's form of grammars: see readers.h. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <utf8proc.h>
 

@@ -1,8 +1,6 @@
 /* How JSON is written. See schema_impl.h. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "engine/grammar/schema_impl.h"

@@ -4,6 +4,9 @@
  * Texts are untrusted: GRAMMAR_MOST_* bound time and memory. Thread: any one. */
 #pragma once
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "engine/grammar/expr.h"
 
 /* How code points, which it takes, are written in the answer: in UTF-8 (expr_of_points), or inside

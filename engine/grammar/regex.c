@@ -4,7 +4,6 @@
  * and \s are wider than ECMA's (Python: of all scripts). So a class is what both agree on: \d, \w
  * and \s are those of ASCII, and what is said not to be one of them is one of neither. */
 #include <pthread.h>
-#include <string.h>
 
 #include <utf8proc.h>
 

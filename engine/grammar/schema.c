@@ -1,8 +1,6 @@
 /* JSON schemas: the document, its rules. See readers.h and schema_impl.h. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/foreign_json.h"

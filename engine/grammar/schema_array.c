@@ -1,7 +1,5 @@
 /* Arrays of a demand: elements with a schema of their own, then any number of others. See
  * schema_impl.h. */
-#include <string.h>
-
 #include "engine/grammar/schema_impl.h"
 
 struct array {

@@ -1,7 +1,5 @@
 /* Demands: schemas that apply to one value, and what they ask of its parts. See schema_impl.h. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/text.h"

@@ -1,8 +1,5 @@
 /* enum and const. A value must satisfy the rest of the demand, too: where that asks for more than a
  * type, a grammar of the rest is tried with the value's text. See schema_impl.h. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "engine/grammar/schema_impl.h"
 

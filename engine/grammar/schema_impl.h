@@ -11,6 +11,8 @@
  * Thread: the grammar's owner. */
 #pragma once
 
+#include <stdlib.h>
+#include <string.h>
 #include <cjson/cJSON.h>
 
 #include "engine/grammar/automaton.h"

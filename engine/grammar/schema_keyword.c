@@ -1,7 +1,5 @@
 /* Keywords of a schema: what of it asks for something, and what of that no grammar is made of. See
  * schema_impl.h. */
-#include <string.h>
-
 #include "base/text.h"
 #include "engine/grammar/schema_impl.h"
 

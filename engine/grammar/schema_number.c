@@ -4,8 +4,6 @@
  * double, so a reader that rounds to doubles takes none over a bound. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/grammar/schema_impl.h"
 

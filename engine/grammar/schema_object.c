@@ -4,9 +4,6 @@
  * may follow where one property from the i-th on must be written next, and c are; so a schema of n
  * properties that may all be left out takes n rules. c counts only where minProperties or
  * maxProperties ask for it. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "engine/grammar/schema_impl.h"
 

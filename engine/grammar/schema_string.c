@@ -2,9 +2,6 @@
  *
  * Formats are regular expressions that allow a part of what the specification of each does: dates
  * of the years 1000 to 9999, host names of up to four labels, URIs of http. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/grammar/schema_impl.h"
 
 #define YEAR_29 "([1-9][0-9](0[48]|[2468][048]|[13579][26])|([2468][048]|[13579][26])00)"

@@ -1,9 +1,6 @@
 /* GGUF metadata: reading the key-value pairs and looking them up. See gguf.h.
  *
  * Reading checks every length once; afterwards values are read from the copy in memory. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "engine/model/gguf_private.h"
 

@@ -6,6 +6,9 @@
  * data at it lie below n_head. */
 #pragma once
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "engine/model/gguf.h"
 
 enum gguf_value {

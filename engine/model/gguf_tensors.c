@@ -1,9 +1,6 @@
 /* GGUF files: reading the descriptions of tensors, and finding them. See gguf.h.
  *
  * No allocation depends on the number that the file claims: tables grow with what was read. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "engine/model/gguf_private.h"
 

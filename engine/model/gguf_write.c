@@ -1,9 +1,6 @@
 /* See gguf_write.h. */
 #include "engine/model/gguf_write.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "engine/model/gguf_private.h"
 

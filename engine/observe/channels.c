@@ -1,10 +1,6 @@
 /* See channels.h. */
 #include "engine/observe/channels.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/prompts.h"
 #include "engine/core/engine_impl.h"

@@ -1,9 +1,6 @@
 /* The setting `importance`: measures how much each layer, each head and the channels of each
  * feed-forward do over the shipped prompts, and tells of each layer (event importance). It is what
  * `cutaway prune` goes by. Thread: the engine's. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/median.h"
 #include "engine/core/engine_impl.h"
 #include "engine/observe/influence.h"

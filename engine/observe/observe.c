@@ -1,10 +1,6 @@
 /* Observation: chooses the rows whose attention is observed, and emits the events attention, head
  * and time. It is the first hook of the step; turned off, nothing is computed for it. Thread: the
  * engine's. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/core/engine_impl.h"
 #include "engine/observe/waits.h"
 

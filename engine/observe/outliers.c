@@ -3,10 +3,6 @@
  * that reach 20 times the others and take the scale of the whole row; Xiao et al. 2022,
  * "SmoothQuant", divide them by max|X|^a / max|W|^(1-a), which the weights take over. Thread: the
  * engine's. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/median.h"
 #include "engine/core/engine_impl.h"
 #include "engine/observe/channels.h"

@@ -1,9 +1,6 @@
 /* See pass.h. Chunks of PASS_ROWS rows, in pages of the pass's own. */
 #include "engine/observe/pass.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/arch/open.h"
 #include "engine/core/engine_impl.h"
 

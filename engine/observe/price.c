@@ -2,9 +2,6 @@
  * gets its row from the exact twin (twin.h), and what separates both is told. Nothing here changes
  * a token, a page or a plan; the twin's time is in the step's. A token that a search chose is not
  * drawn from a row of the step, and has no price. Thread: the engine's. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/models.h"
 #include "engine/core/engine_impl.h"
 #include "engine/observe/twin.h"

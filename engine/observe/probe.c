@@ -1,10 +1,6 @@
 /* See probe.h: the last row of a pass, op by op. */
 #include "engine/observe/probe.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/core/engine_impl.h"
 #include "engine/observe/pass.h"
 #include "kernels/arith.h"

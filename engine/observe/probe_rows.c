@@ -1,7 +1,4 @@
 /* See probe.h: the logits of one row after the other. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/core/engine_impl.h"
 #include "engine/observe/pass.h"
 #include "engine/observe/probe.h"

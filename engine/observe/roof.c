@@ -8,11 +8,6 @@
  * this ends after a few. Thread: the engine's. */
 #include "engine/observe/roof.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/core/engine_impl.h"
 
 enum { MOST_BY_ITSELF = 8, SHORT_PASSES = 4, PASSES = 16 };

@@ -1,9 +1,5 @@
 /* The settings `weights` and `activations`: products of the layers by floats (engine/run/floats.h).
  * Thread: the engine's. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/core/engine_impl.h"
 #include "engine/observe/channels.h"
 #include "engine/run/floats.h"

@@ -1,9 +1,5 @@
 /* Shadow mode: drafters that guess beside the run, as a hook of the step (events shadow and
  * choice). See shadow.h and draft_cost.h. Nothing here changes a token, a page or a plan. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "engine/core/engine_impl.h"
 #include "engine/core/measure.h"
 #include "engine/draft/shadow.h"

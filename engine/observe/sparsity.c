@@ -2,9 +2,6 @@
  * of the feed-forwards, and how far the ones that matter are those of the row before and of the
  * other rows of the step. The rows are those whose attention is observed; the counts are the op
  * sparse's (kernels/op/sparse.h). Thread: the engine's. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/core/engine_impl.h"
 
 enum { ABSENT = 65535, MOST = 65534 };

@@ -7,9 +7,6 @@
  * answers and no live continuation could score better than the worst of them at its present length.
  * Each live continuation is a request; one with several heirs is forked and shares its pages, one
  * without is dropped. Thread: the engine's. */
-#include <math.h>
-#include <stdlib.h>
-
 #include "engine/search/search_impl.h"
 
 enum { DEFAULT_WIDTH = 4 };

@@ -13,9 +13,6 @@
  * log-probability), or a command's score. Simulation i has sample number q.sample + i, so a search
  * can be repeated bit for bit. Thread: the engine's. */
 #include <ctype.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "engine/search/search_impl.h"

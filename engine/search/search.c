@@ -3,8 +3,6 @@
 #include "engine/search/search_impl.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { WAIT_MS = 5 };
 

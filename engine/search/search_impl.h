@@ -2,6 +2,10 @@
  * the engine's. */
 #pragma once
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "engine/core/engine_impl.h"
 #include "engine/search/search.h"
 

@@ -3,10 +3,6 @@
 #include "base/array.h"
 #include "engine/search/search_impl.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "kernels/arith.h"
 
 /* ---- members ---- */

@@ -4,9 +4,6 @@
  * bytes of all tokens lie in one block, and the tables use open addressing; nothing is allocated
  * for a single token. A token's text becomes bytes here, once, by the rules of its kind of
  * vocabulary (tokenizer_merges.c, tokenizer_spm.c, tokenizer_unigram.c). */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -1,8 +1,5 @@
 /* Encoding, the part that all kinds of vocabulary share: it finds special tokens, and passes the
  * text between them to the kind's own encoder. See tokenizer.h. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "engine/text/tokenizer_private.h"
 

@@ -2,8 +2,6 @@
  * file, else by the names that model families give them. See tokenizer.h. */
 #include "engine/text/tokenizer_private.h"
 
-#include <stdio.h>
-
 enum { NAMES = 8 };
 
 static const struct {

@@ -2,9 +2,6 @@
  *
  * A "gpt2" file writes every byte as a printable character (Radford et al. 2019, encoder.py), a
  * "gemma4" file a space as U+2581; tokens and merges are turned back into bytes here. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/text/tokenizer_private.h"
 
 /* --- the byte alphabet --- */

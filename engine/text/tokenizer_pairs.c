@@ -4,8 +4,6 @@
  * The pairs wait in a binary heap of keys, urgency << 32 | position, so that of equally urgent ones
  * the leftmost comes first; the symbols are a linked list: n log n also for a megabyte without a
  * space. */
-#include <stdlib.h>
-
 #include "engine/text/tokenizer_private.h"
 
 int encoder_make_room(struct encoder *c, size_t n, size_t item)

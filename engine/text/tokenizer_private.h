@@ -11,6 +11,10 @@
  * full. */
 #pragma once
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "engine/text/tokenizer.h"
 #include "engine/text/tokenizer_pre.h"
 

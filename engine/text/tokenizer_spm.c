@@ -8,8 +8,6 @@
  * The file writes a space as U+2581; here tokens hold the space itself, and U+2581 in a text counts
  * as one. A text gets a space before it (unless the file forbids it), and so does what follows a
  * special token: the id before a text tells whether it gets one. */
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/text.h"

@@ -12,7 +12,6 @@
  * (tokenizer_encode), and what lies between two of them is a text of its own; normalising may still
  * make one. */
 #include <float.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "base/text.h"

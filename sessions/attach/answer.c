@@ -1,9 +1,4 @@
 /* One answer: the request goes out, its stream of pieces becomes tokens. See attach_impl.h. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/text.h"
 #include "sessions/attach/attach_impl.h"

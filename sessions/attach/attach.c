@@ -2,10 +2,6 @@
  * done one after the other; a stop ends the answer that runs and drops those behind it. */
 #include "sessions/attach/attach.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/signals.h"
 #include "sessions/attach/attach_impl.h"

@@ -1,8 +1,12 @@
 /* Inside of sessions/attach: see attach.h. */
 #pragma once
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "event/stream.h"

@@ -1,8 +1,5 @@
 /* What a server told becomes events. See attach_impl.h. */
-#include <math.h>
 #include <search.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <xxhash.h>
 

@@ -1,9 +1,4 @@
 /* What a server says of itself: at the start who it is, then its figures. See attach_impl.h. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/text.h"

@@ -1,9 +1,4 @@
 /* The servers that are known, and how their answers are read. See attach_impl.h. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/text.h"
 #include "sessions/attach/attach_impl.h"
 

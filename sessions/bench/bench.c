@@ -2,11 +2,8 @@
  * Thread: the caller's, while the engine's pool and the log writer run, too. */
 #include "sessions/bench/bench_impl.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static double resident_bytes(void)

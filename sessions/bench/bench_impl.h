@@ -1,6 +1,10 @@
 /* Inside sessions/bench/: what the files of the bench share. Thread: bench_run's. */
 #pragma once
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "engine/core/measure.h"
 #include "sessions/bench/bench.h"
 #include "sessions/session.h"

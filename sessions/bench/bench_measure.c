@@ -4,10 +4,6 @@
  * Thread: bench_run's. */
 #include "sessions/bench/bench_impl.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/median.h"
 

@@ -4,9 +4,7 @@
  * bench_run's. */
 #include "sessions/bench/bench_impl.h"
 
-#include <math.h>
 #include <stddef.h>
-#include <string.h>
 #include <sys/mman.h>
 
 enum { MEMORY = 256 << 20 };

@@ -7,8 +7,6 @@
  * it throughout: it is measured over consecutive steps, in which it commits as often as in a
  * session. The figure is the median of the comparisons; low and high are where that median lies
  * with 95 % confidence (base/median.h). Thread: bench_run's. */
-#include <math.h>
-
 #include "base/clock.h"
 #include "base/median.h"
 #include "sessions/bench/bench_impl.h"

@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

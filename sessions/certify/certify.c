@@ -7,10 +7,6 @@
  * since its bits differ; the f16 runs give the certificate's hash. Thread: the caller's. */
 #include "sessions/certify/certify.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/text.h"
 #include "engine/model/gguf.h"

@@ -1,8 +1,5 @@
 /* The axes of certify: their values, the pairs that are impossible, and the engine options they
  * stand for. See certify_private.h. Thread: any; no state. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "engine/draft/draft.h"

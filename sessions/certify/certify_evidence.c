@@ -3,9 +3,6 @@
  * Batch, row and drafts have evidence per step: every value that a step had took effect, chosen or
  * not, and two of them have met only where one step had both. The others hold for a whole case.
  * Thread: any; no state. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/text.h"
 #include "engine/sched/policy.h"
 #include "sessions/certify/certify_private.h"

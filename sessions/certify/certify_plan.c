@@ -5,9 +5,6 @@
  * The seconds are predicted from the rows that a case computes and the speed of its kernels, never
  * measured: the list is the same for the same seed on all machines with the same values. Thread:
  * any; no state. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "sessions/certify/certify_private.h"
 
 enum { CANDIDATES = 40, MOST_TRIES = 4 };

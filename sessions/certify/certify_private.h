@@ -7,6 +7,10 @@
  * certify.c compares and counts. Thread: the caller's. */
 #pragma once
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "engine/core/engine.h"
 #include "engine/memory/memory.h"
 #include "sessions/certify/certify.h"

@@ -1,6 +1,4 @@
 /* The axis of ranks. See certify_private.h. Thread: any; no state. */
-#include <string.h>
-
 #include "sessions/certify/certify_private.h"
 
 /* Of a value of the axis. */

@@ -2,10 +2,6 @@
  * continued, with the other requests of the plan. See certify_private.h.
  *
  * Thread: the caller's. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/sched/policy.h"
 #include "sessions/certify/certify_private.h"
 

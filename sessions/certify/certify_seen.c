@@ -1,7 +1,5 @@
 /* What is seen of a case while it runs: all evidence comes from events, through a sink; nothing
  * reads the engine's internals. See certify_private.h. Thread: the engine's. */
-#include <string.h>
-
 #include "base/text.h"
 #include "engine/memory/memory.h"
 #include "sessions/certify/certify_private.h"

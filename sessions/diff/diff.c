@@ -1,6 +1,4 @@
 /* See diff.h: opening and matching. */
-#include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "base/text.h"

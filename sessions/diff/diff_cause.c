@@ -1,7 +1,4 @@
 /* Where a pair diverges, why, and how far. See diff.h. */
-#include <math.h>
-#include <string.h>
-
 #include "base/text.h"
 #include "sessions/diff/diff_impl.h"
 

@@ -1,8 +1,4 @@
 /* Compares two distributions over the whole vocabulary, row by row. See diff_deep in diff.h. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/observe/probe.h"
 #include "engine/observe/twin.h"
 #include "sessions/diff/diff_impl.h"

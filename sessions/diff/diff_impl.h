@@ -1,6 +1,10 @@
 /* Inside sessions/diff/ alone. */
 #pragma once
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "sessions/diff/diff.h"
 
 enum { DIFF_MOST_EDITS = 1000 };

@@ -1,8 +1,4 @@
 /* The result of a comparison as text. See diff.h. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/text.h"
 #include "sessions/diff/diff_impl.h"
 

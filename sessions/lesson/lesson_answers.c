@@ -1,10 +1,6 @@
 /* See lesson_answers.h. */
 #include "sessions/lesson/lesson_answers.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/median.h"
 #include "base/text.h"

@@ -3,8 +3,11 @@
  * no state. */
 #pragma once
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 

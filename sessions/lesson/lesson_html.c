@@ -1,9 +1,5 @@
 /* See lesson_answers.h. A page without scripts: lesson by lesson how the predictions lie, then a
  * table of its readers. All texts are foreign and go through put(). */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/embed.h"
 #include "base/text.h"
 #include "base/whole_file.h"

@@ -1,7 +1,4 @@
 /* See lesson.h: what a teacher has in hand while a class reads a lesson. */
-#include <math.h>
-#include <string.h>
-
 #include "base/text.h"
 #include "sessions/lesson/lesson.h"
 #include "sessions/lesson/lesson_answers.h"

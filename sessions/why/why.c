@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "trace/foreign.h"

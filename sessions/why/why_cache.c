@@ -1,7 +1,4 @@
 /* why miss, why evict: the prefix cache. See why.h. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/ids.h"
 #include "base/text.h"
 #include "engine/settings/settings.h"

@@ -1,8 +1,6 @@
 /* why token, why reject: the sampler's stages, the sampling race, and the verification of drafts.
  * See why.h. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "fold/timeline_parts.h"

@@ -3,7 +3,6 @@
 #include "sessions/why/why_impl.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "engine/lossy.h"

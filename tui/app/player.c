@@ -6,9 +6,6 @@
  * Invariant: the reader's next event follows the last one that t has folded. */
 #include "tui/app/player.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "fold/timeline_fold.h"
 #include "base/clock.h"

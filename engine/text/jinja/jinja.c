@@ -1,6 +1,4 @@
 /* The interpreter's public functions: each is where its errors jump back to. See jinja.h. */
-#include <stdlib.h>
-
 #include "engine/text/jinja/jinja_private.h"
 
 int jinja_open(

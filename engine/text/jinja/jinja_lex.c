@@ -1,7 +1,6 @@
 /* A template's text as tokens, with Jinja's rules for white space around tags: "-" takes all of it,
  * a newline after a block is dropped, and so are blanks before a block that begins its line. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "engine/text/jinja/jinja_private.h"

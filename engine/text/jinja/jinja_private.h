@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"

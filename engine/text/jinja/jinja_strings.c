@@ -1,5 +1,4 @@
 /* Methods of strings, and the filters that make or take text or numbers. */
-#include <stdlib.h>
 #include <utf8proc.h>
 
 #include "engine/text/jinja/jinja_private.h"

@@ -2,7 +2,6 @@
  * JSON. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <utf8proc.h>
 
 #include "engine/text/jinja/jinja_private.h"

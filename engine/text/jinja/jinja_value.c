@@ -1,7 +1,6 @@
 /* Memory, errors, output and values of the interpreter. See jinja_private.h. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "engine/text/jinja/jinja_private.h"
