@@ -5,7 +5,6 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "cli/chat_open.h"
-#include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/out.h"
 #include "sessions/attach/attach.h"

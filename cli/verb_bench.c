@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "base/json.h"
-#include "cli/cli.h"
 #include "cli/open.h"
 #include "cli/out.h"
 #include "sessions/bench/bench.h"

@@ -2,7 +2,6 @@
 #include "base/listing.h"
 #include "base/sha256.h"
 #include "base/version.h"
-#include "cli/cli.h"
 #include "cli/open.h"
 #include "cli/out.h"
 #include "kernels/kernels.h"

@@ -11,11 +11,9 @@
 #include "base/recordings.h"
 #include "base/text.h"
 #include "cli/chat_open.h"
-#include "cli/cli.h"
 #include "cli/open.h"
 #include "cli/out.h"
 #include "sessions/history/resumed.h"
-#include "tui/app/tui.h"
 
 static struct chat_opts {
 	const char *commands, *go_on, *loops;

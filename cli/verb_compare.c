@@ -3,14 +3,12 @@
 
 #include "base/recordings.h"
 #include "cli/chat_open.h"
-#include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/open.h"
 #include "cli/out.h"
 #include "cli/prompt.h"
 #include "sessions/compare/compare_run.h"
 #include "tui/app/app.h"
-#include "tui/app/tui.h"
 #include "tui/inspect/inspect.h"
 
 enum { REPEAT = 6, TOKENS = 64, EVERY = 3 };

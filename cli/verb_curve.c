@@ -3,7 +3,6 @@
 
 #include "base/listing.h"
 #include "cli/change.h"
-#include "cli/cli.h"
 #include "cli/out.h"
 #include "lab/curve.h"
 

@@ -1,7 +1,6 @@
 /* cutaway diff: two recordings side by side. Thread: main's. */
 #include "base/json.h"
 #include "cli/chat_open.h"
-#include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/open.h"
 #include "cli/out.h"

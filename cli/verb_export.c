@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "base/whole_file.h"
 #include "cli/change.h"
-#include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/out.h"
 #include "sessions/export/export.h"

@@ -4,7 +4,6 @@
 
 #include "base/listing.h"
 #include "base/text.h"
-#include "cli/cli.h"
 #include "cli/open.h"
 #include "trace/reader.h"
 #include "tui/views/view_util.h"

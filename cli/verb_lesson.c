@@ -8,7 +8,6 @@
 
 #include "base/text.h"
 #include "cli/chat_open.h"
-#include "cli/cli.h"
 #include "cli/out.h"
 #include "sessions/lesson/lesson.h"
 #include "trace/recording.h"

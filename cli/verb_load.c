@@ -4,12 +4,10 @@
 #include "base/json.h"
 #include "base/whole_file.h"
 #include "cli/change.h"
-#include "cli/cli.h"
 #include "cli/load_words.h"
 #include "cli/open.h"
 #include "cli/out.h"
 #include "engine/sched/policy.h"
-#include "load/load.h"
 
 enum { POINTS = 64, SWEEP = 10, WIDTH = 79, ROWS = 24, CHART_H = 16 };
 

@@ -2,7 +2,6 @@
  * (Mohtashami and Jaggi 2023, "Landmark attention", section 4.2). Thread: main's. */
 #include "base/json.h"
 #include "cli/change.h"
-#include "cli/cli.h"
 #include "cli/open.h"
 #include "cli/prompt.h"
 #include "engine/lossy.h"

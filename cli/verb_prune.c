@@ -5,7 +5,6 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/change.h"
-#include "cli/cli.h"
 #include "lab/prune.h"
 
 static struct prune_opts {

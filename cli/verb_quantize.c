@@ -3,7 +3,6 @@
 
 #include "base/json.h"
 #include "cli/change.h"
-#include "cli/cli.h"
 
 static struct quantize_opts {
 	const char *format, *otherwise, *keep, *method, *group;

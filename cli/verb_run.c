@@ -3,7 +3,6 @@
 
 #include "base/cycle.h"
 #include "base/json.h"
-#include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/out.h"
 #include "cli/run.h"

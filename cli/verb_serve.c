@@ -5,7 +5,6 @@
 #include "base/router.h"
 #include "base/systemd.h"
 #include "cli/chat_open.h"
-#include "cli/cli.h"
 #include "cli/serve_lines.h"
 
 static struct serve_opts {

@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "base/router.h"
 #include "cli/change.h"
-#include "cli/cli.h"
 #include "cli/load_words.h"
 #include "cli/out.h"
 #include "simulate/simulate.h"

@@ -1,6 +1,5 @@
 /* cutaway tokenize: standard input to token ids. Thread: main's. */
 #include "base/json.h"
-#include "cli/cli.h"
 #include "cli/open.h"
 #include "cli/out.h"
 #include "engine/model/gguf.h"

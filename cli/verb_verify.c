@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/open.h"
 #include "cli/out.h"

@@ -1,9 +1,7 @@
 /* cutaway whatif: the recorded requests under other settings. Thread: main's. */
 #include <math.h>
-#include <stddef.h>
 
 #include "base/json.h"
-#include "cli/cli.h"
 #include "cli/open.h"
 #include "cli/out.h"
 #include "sessions/history/history.h"

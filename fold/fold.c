@@ -1,5 +1,4 @@
 /* See timeline.h. Who folds what, and the session's own data. */
-#include "fold/timeline.h"
 
 #include <stdio.h>
 

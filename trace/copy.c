@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <sqlite3.h>
-
 #include "trace/recording.h"
 #include "trace/schema.h"
 

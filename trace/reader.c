@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sqlite3.h>
-
 #include "trace/reader_impl.h"
 #include "trace/schema.h"
 

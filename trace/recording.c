@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <sqlite3.h>
-
 #include "fold/keyframe.h"
 #include "trace/schema.h"
 #include "trace/times.h"

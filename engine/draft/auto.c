@@ -18,7 +18,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "engine/draft/draft.h"
 #include "engine/draft/shadow.h"
 
 enum {

@@ -1,6 +1,5 @@
 /* The table of drafters, in the order of help. See draft.h. Nothing else is here, so that a program
  * may link a table of its own. */
-#include <stddef.h>
 
 #include "engine/draft/draft.h"
 

@@ -16,7 +16,6 @@
  * rotary positions give. Thread: the engine's. */
 #include "engine/draft/net.h"
 #include "engine/draft/slots.h"
-#include "engine/model/model_tensors.h"
 
 enum {
 	WAITING = 64, /* features of a slot that wait for the layer */

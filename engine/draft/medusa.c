@@ -7,7 +7,6 @@
 #include "engine/draft/net.h"
 #include "engine/draft/owners.h"
 #include "engine/draft/draft_cost.h"
-#include "engine/model/model_tensors.h"
 
 enum { MOST_HEADS = 8, OPS_A_HEAD = 5 };
 

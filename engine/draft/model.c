@@ -9,7 +9,6 @@
 #include "engine/arch/open.h"
 #include "engine/draft/net.h"
 #include "engine/draft/slots.h"
-#include "engine/model/model_tensors.h"
 
 enum { MOST_LAYERS = 64 };
 

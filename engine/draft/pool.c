@@ -4,7 +4,6 @@
  * caller bounds the walk. */
 #include "engine/draft/pool.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "engine/draft/owners.h"

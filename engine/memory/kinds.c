@@ -1,6 +1,5 @@
 /* The table of kinds of memory. See memory.h. Nothing else is here, so that a program may link a
  * table of its own. */
-#include <stddef.h>
 
 #include "engine/memory/memory.h"
 

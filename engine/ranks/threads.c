@@ -8,7 +8,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>

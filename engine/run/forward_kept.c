@@ -1,5 +1,4 @@
 /* See forward.h: residual streams that outlast their layer. */
-#include <stdint.h>
 
 #include "engine/run/forward.h"
 

@@ -5,7 +5,6 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "base/foreign_json.h"
 #include "engine/text/jinja/jinja.h"
 #include "engine/text/parts.h"
 #include "engine/text/template_private.h"

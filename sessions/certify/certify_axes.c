@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include "engine/draft/draft.h"
-#include "engine/memory/memory.h"
 #include "engine/sched/policy.h"
 #include "sessions/certify/certify_private.h"
 

@@ -1,7 +1,6 @@
 /* What is seen of a case while it runs: all evidence comes from events, through a sink; nothing
  * reads the engine's internals. See certify_private.h. Thread: the engine's. */
 #include "base/text.h"
-#include "engine/memory/memory.h"
 #include "sessions/certify/certify_private.h"
 
 static void most(int64_t *of, int64_t x)

@@ -1,5 +1,4 @@
 /* See lesson.h: what there is to read, and what comes next. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* See lesson.h: the answers of a class, one row a question. */
-#include "base/listing.h"
 #include "sessions/lesson/lesson.h"
 #include "sessions/lesson/lesson_answers.h"
 

@@ -1,5 +1,4 @@
 /* Texts and checks of verify before it begins. See verify.h. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* why preempt, why wait: the scheduler. See why.h. */
-#include <stdio.h>
 
 #include "engine/sched/policy.h"
 #include "sessions/why/why_impl.h"
