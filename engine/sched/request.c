@@ -11,7 +11,7 @@
 #include "engine/text/tokenizer.h"
 
 /* JSON array of the stop strings; NULL: no memory. */
-static char *stops_json(char *const *stop)
+static char *stops_json(const char *const *stop)
 {
 	struct json j = { 0 };
 	size_t size;
@@ -25,24 +25,17 @@ static char *stops_json(char *const *stop)
 
 static bool copy_stops(struct request *r, const char *const *stop)
 {
-	size_t n = 0, longest = 0;
+	size_t longest = 0;
 
 	if (!stop || !stop[0])
 		return true;
-	while (stop[n])
-		n++;
-	r->stop = calloc(n + 1, sizeof *r->stop);
-	for (size_t i = 0; r->stop && i < n; i++) {
-		r->stop[i] = strdup(stop[i]);
-		if (!r->stop[i])
-			return false;
+	for (int i = 0; stop[i]; i++)
 		longest = strlen(stop[i]) > longest ? strlen(stop[i]) : longest;
-	}
 	/* room for the longest stop string and the longest token */
 	r->cap_tail = 2 * longest + 4096;
 	r->tail = malloc(r->cap_tail);
-	r->stop_json = r->stop ? stops_json(r->stop) : NULL;
-	return r->stop && r->tail && r->stop_json;
+	r->stop_json = stops_json(stop);
+	return setting_stops_take(&r->stop, stop) && r->tail && r->stop_json;
 }
 
 /* A kind of no list, which a recording may have, draws one token after the other. */
@@ -100,12 +93,10 @@ void request_free(struct request *r)
 {
 	if (!r)
 		return;
-	for (int i = 0; r->stop && r->stop[i]; i++)
-		free(r->stop[i]);
+	setting_stops_free(&r->stop);
 	if (r->how->release)
 		r->how->release(r);
 	bound_close(r->bound);
-	free(r->stop);
 	free(r->stop_json);
 	free(r->stop_ids);
 	free(r->tail);
@@ -128,7 +119,7 @@ bool request_stops_at(const struct request *r, int32_t id)
 
 const char *request_stop(struct request *r, const void *bytes, size_t size)
 {
-	if (!r->stop)
+	if (!r->tail)
 		return NULL;
 	if (size > r->cap_tail / 2) { /* no usual token is that long, but a model's file may have one */
 		bytes = (const char *)bytes + (size - r->cap_tail / 2);
@@ -142,12 +133,12 @@ const char *request_stop(struct request *r, const void *bytes, size_t size)
 	size_t old = r->n_tail;
 	memcpy(r->tail + old, bytes, size);
 	r->n_tail += size;
-	for (int i = 0; r->stop[i]; i++) {
-		size_t n = strlen(r->stop[i]);
+	for (int i = 0; r->stop.text[i]; i++) {
+		size_t n = strlen(r->stop.text[i]);
 		/* only matches that end in the new bytes */
 		size_t from = old + 1 > n ? old + 1 - n : 0;
-		if (n && r->n_tail > from && memmem(r->tail + from, r->n_tail - from, r->stop[i], n))
-			return r->stop[i];
+		if (n && r->n_tail > from && memmem(r->tail + from, r->n_tail - from, r->stop.text[i], n))
+			return r->stop.text[i];
 	}
 	return NULL;
 }
@@ -161,7 +152,7 @@ void request_truncate(struct request *r, int32_t n, const struct tokenizer *t)
 	if (r->observed > n)
 		r->observed = 0;
 	r->n_tail = 0;
-	for (int32_t i = r->n_prompt; r->stop && i < n; i++) {
+	for (int32_t i = r->n_prompt; r->tail && i < n; i++) {
 		struct gguf_text bytes = tokenizer_bytes(t, r->ids[i]);
 		request_stop(r, bytes.data, bytes.size);
 	}

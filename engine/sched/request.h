@@ -102,7 +102,7 @@ struct request {
 	int32_t n_pooled;
 
 	struct canvas *canvas; /* of a diffusion model (engine/diffuse/canvas.h) */
-	char **stop;           /* NULL-terminated, or NULL */
+	struct setting_stops stop;
 	int32_t *stop_ids, n_stop_ids;
 	char *stop_json;
 	char *text;

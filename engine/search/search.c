@@ -125,9 +125,7 @@ static void free_search(struct search *s)
 		free(s->answer[i].ids);
 		free(s->answer[i].token);
 	}
-	for (int i = 0; s->q.stop && s->q.stop[i]; i++)
-		free((char *)(uintptr_t)s->q.stop[i]);
-	free((void *)(uintptr_t)s->q.stop);
+	setting_stops_free(&s->stops);
 	free((void *)(uintptr_t)s->q.ids);
 	free((void *)(uintptr_t)s->q.text);
 	free((void *)(uintptr_t)s->q.user);
@@ -137,23 +135,6 @@ static void free_search(struct search *s)
 	free(s->waiting);
 	free(s->answer);
 	free(s);
-}
-
-static bool copy_stops(struct search *s, const char *const *stop)
-{
-	const char **own;
-	size_t n = 0;
-
-	s->q.stop = NULL;
-	while (stop && stop[n])
-		n++;
-	if (!n)
-		return true;
-	s->q.stop = own = calloc(n + 1, sizeof *own);
-	for (size_t i = 0; own && i < n; i++)
-		if (!(own[i] = strdup(stop[i])))
-			return false;
-	return own != NULL;
 }
 
 /* Of a text its own copy; NULL stays. */
@@ -180,7 +161,8 @@ static bool copy_request(
 		memcpy(ids, q->ids, (size_t)q->n_ids * sizeof *ids);
 	for (int i = 0; i < 4; i++) /* all of them, so that none is the caller's any more */
 		copied &= copy_text(texts[i]);
-	return copy_stops(s, q->stop) && copied;
+	s->q.stop = setting_stops(&s->stops);
+	return (!q->stop || setting_stops_take(&s->stops, q->stop)) && copied;
 }
 
 static const struct search_ops *method_of(const char *text, const char **args, struct err *e)

@@ -62,7 +62,8 @@ struct search {
 	void *state;
 	struct engine *engine;
 	struct engine_request q; /* the request searched for; the search owns what it points to */
-	int32_t width;           /* members at once */
+	struct setting_stops stops;
+	int32_t width; /* members at once */
 	struct search_options options;
 	struct search_member *member[SEARCH_WIDTH];
 	int32_t n_members;

@@ -398,13 +398,20 @@ void setting_stops_free(struct setting_stops *stops)
 	}
 }
 
-int setting_stops_copy(struct setting_stops *to, const struct setting_stops *from, struct err *e)
+bool setting_stops_take(struct setting_stops *to, const char *const *from)
 {
 	*to = (struct setting_stops){ { NULL } };
-	for (int i = 0; from->text[i]; i++)
-		if (!(to->text[i] = strdup(from->text[i])))
-			return err_set(e, ERR_MEMORY, "no memory for a stop text");
-	return 0;
+	for (int i = 0; i < SETTING_STOPS_MAX && from[i]; i++)
+		if (!(to->text[i] = strdup(from[i])))
+			return false;
+	return true;
+}
+
+int setting_stops_copy(struct setting_stops *to, const struct setting_stops *from, struct err *e)
+{
+	return setting_stops_take(to, setting_stops(from))
+			   ? 0
+			   : err_set(e, ERR_MEMORY, "no memory for a stop text");
 }
 
 const char *answer_system(const struct answer_settings *a, const char *own)

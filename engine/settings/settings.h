@@ -202,5 +202,6 @@ int32_t answer_room(const struct answer_settings *a, int32_t ctx);
 /* As a list that ends with NULL. */
 const char *const *setting_stops(const struct setting_stops *stops);
 void setting_stops_free(struct setting_stops *stops);
-/* Copies `from` to `to`, which had none. */
+/* Copies `from` to `to`, which had none: a list that ends with NULL; false: no memory. */
+bool setting_stops_take(struct setting_stops *to, const char *const *from);
 int setting_stops_copy(struct setting_stops *to, const struct setting_stops *from, struct err *e);
