@@ -13,12 +13,7 @@ static void channel_mix_load(struct model_loader *l, void *params)
 	layer_matrix(l, &a->down, "channel_mix_value.weight", a->dim, a->width);
 }
 
-static int channel_mix_memory(void *params, struct memory_specs *m, struct err *e)
-{
-	struct channel_mix *a = params;
-
-	return memory_join_state(m, (size_t)a->dim, &a->group, &a->at, e);
-}
+STATE_MEMORY(channel_mix, (size_t)a->dim)
 
 static void channel_mix_need(const void *params, struct forward_needs *n)
 {

@@ -34,12 +34,7 @@ static void lightning_load(struct model_loader *l, void *params)
 	layer_matrix(l, &a->out, "attn_output.weight", dim, width(a));
 }
 
-static int lightning_memory(void *params, struct memory_specs *m, struct err *e)
-{
-	struct lightning *a = params;
-
-	return memory_join_state(m, (size_t)width(a) * (size_t)a->head_dim, &a->group, &a->at, e);
-}
+STATE_MEMORY(lightning, (size_t)width(a) * (size_t)a->head_dim)
 
 static void lightning_need(const void *params, struct forward_needs *n)
 {

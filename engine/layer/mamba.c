@@ -28,14 +28,7 @@ static void mamba_load(struct model_loader *l, void *params)
 	layer_matrix(l, &a->out, "ssm_out.weight", dim, inner);
 }
 
-static int mamba_memory(void *params, struct memory_specs *m, struct err *e)
-{
-	struct mamba *a = params;
-
-	return memory_join_state(m,
-		layer_conv_floats(a->inner, a->taps) + (size_t)a->inner * (size_t)a->n_states, &a->group,
-		&a->at, e);
-}
+STATE_MEMORY(mamba, layer_conv_floats(a->inner, a->taps) + (size_t)a->inner * (size_t)a->n_states)
 
 static void mamba_need(const void *params, struct forward_needs *n)
 {

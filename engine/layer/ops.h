@@ -51,6 +51,15 @@ struct k_gated *layer_gated_self(
 void layer_gated_norm(struct k_gated *g, const float *w, int32_t weights);
 void layer_gated_by(struct k_gated *g, const float *z, enum k_gate_by by);
 
+/* The function `memory` of a kind that keeps so many floats of a sequence; a: its parameters. */
+#define STATE_MEMORY(x, floats)                                                                    \
+	static int x##_memory(void *params, struct memory_specs *m, struct err *e)                     \
+	{                                                                                              \
+		struct x *a = params;                                                                      \
+                                                                                                   \
+		return memory_join_state(m, floats, &a->group, &a->at, e);                                 \
+	}
+
 /* struct matrix_states: values that the convolution mixes: inputs, keys and queries. */
 static inline int32_t states_mixed(const struct matrix_states *s)
 {

@@ -19,12 +19,7 @@ static void s4d_load(struct model_loader *l, void *params)
 	layer_matrix(l, &a->out, "ssm_out.weight", dim, inner);
 }
 
-static int s4d_memory(void *params, struct memory_specs *m, struct err *e)
-{
-	struct s4d *a = params;
-
-	return memory_join_state(m, (size_t)a->inner * (size_t)a->n_states, &a->group, &a->at, e);
-}
+STATE_MEMORY(s4d, ((size_t)a->inner * (size_t)a->n_states))
 
 static void s4d_need(const void *params, struct forward_needs *n)
 {

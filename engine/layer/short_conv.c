@@ -17,12 +17,7 @@ static void short_conv_load(struct model_loader *l, void *params)
 	layer_matrix(l, &a->out, "shortconv.out_proj.weight", dim, dim);
 }
 
-static int short_conv_memory(void *params, struct memory_specs *m, struct err *e)
-{
-	struct short_conv *a = params;
-
-	return memory_join_state(m, (size_t)a->dim * (size_t)a->taps, &a->group, &a->at, e);
-}
+STATE_MEMORY(short_conv, ((size_t)a->dim * (size_t)a->taps))
 
 static void short_conv_need(const void *params, struct forward_needs *n)
 {

@@ -37,12 +37,7 @@ static void taylor_load(struct model_loader *l, void *params)
 	layer_matrix(l, &a->out, "attn_output.weight", dim, width(a));
 }
 
-static int taylor_memory(void *params, struct memory_specs *m, struct err *e)
-{
-	struct taylor *a = params;
-
-	return memory_join_state(m, state_floats(a), &a->group, &a->at, e);
-}
+STATE_MEMORY(taylor, state_floats(a))
 
 static void taylor_need(const void *params, struct forward_needs *n)
 {

@@ -48,13 +48,7 @@ static void time_mix_load(struct model_loader *l, void *params)
 	layer_matrix(l, &a->out, "time_mix_output.weight", a->dim, a->dim);
 }
 
-static int time_mix_memory(void *params, struct memory_specs *m, struct err *e)
-{
-	struct time_mix *a = params;
-
-	return memory_join_state(
-		m, (size_t)a->dim + (size_t)a->dim * (size_t)a->head_dim, &a->group, &a->at, e);
-}
+STATE_MEMORY(time_mix, (size_t)a->dim + (size_t)a->dim * (size_t)a->head_dim)
 
 static void rank_need(const struct low_rank *r, struct forward_needs *n)
 {
