@@ -33,10 +33,8 @@ static int tokenize_verb(const struct cli *c, struct err *e)
 			json_print(&j, e);
 		}
 	}
-	if (t)
-		tokenizer_close(t);
-	if (g)
-		gguf_close(g);
+	tokenizer_close(t);
+	gguf_close(g);
 	free(ids);
 	free(text);
 	free(path);

@@ -214,7 +214,6 @@ struct tl_lesson {
 	int32_t n_answers, cap_answers;
 };
 
-struct timeline;
 /* The recording that a timeline restored from a keyframe is of. All return -1 where reading
  * fails. */
 struct key_row;

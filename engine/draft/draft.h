@@ -21,8 +21,6 @@
 
 struct draft_cost;
 struct forward;
-struct gguf;
-struct k_ctx;
 struct memory_store;
 struct memory_table;
 struct model;

@@ -204,8 +204,7 @@ static void eagle_close(struct drafter *d)
 {
 	for (int32_t i = 1; i < d->n_held; i++)
 		forward_drop(d->net.env.forward, d->stream[i].layer);
-	if (d->work)
-		k_free(d->net.env.kernels, d->work);
+	k_free(d->net.env.kernels, d->work);
 	slots_close(&d->slots);
 	net_close(&d->net);
 	layer_free(&d->layer);

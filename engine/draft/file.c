@@ -356,8 +356,7 @@ int draft_open_head(
 
 void draft_close_head(struct draft_head *h)
 {
-	if (h->data)
-		k_free(h->kernels, h->data);
+	k_free(h->kernels, h->data);
 	free(h->ids);
 	memset(h, 0, sizeof *h);
 }

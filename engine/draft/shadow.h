@@ -42,8 +42,6 @@ struct shadow_drafter {
 	struct shadow_sums all, recent; /* recent: decayed */
 };
 
-struct shadow;
-
 /* list: "free" (what computes nothing), "all" (every one that opens), or names with their
  * arguments, joined by "+". Names that are listed must open; of "all", those that do not are left
  * out. */

@@ -41,8 +41,7 @@ int pages_open(struct pages *p, int32_t group, struct k_ctx *kernels, size_t pag
 
 void pages_close(struct pages *pool)
 {
-	if (pool->kernels)
-		k_free(pool->kernels, pool->base);
+	k_free(pool->kernels, pool->base);
 	free(pool->page);
 	memset(pool, 0, sizeof *pool);
 }

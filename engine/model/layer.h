@@ -10,7 +10,6 @@
 
 #include "kernels/kernels.h"
 
-struct err;
 struct forward;
 struct forward_needs;
 struct memory_specs;

@@ -202,8 +202,7 @@ void ranks_free(struct ranks *k)
 	free(k->heads);
 	free(k->observed);
 	free(k->passed);
-	if (k->local)
-		k_free(k->kernels, k->local);
+	k_free(k->kernels, k->local);
 	if (k->transport)
 		k->transport->ops->close(k->transport);
 	memset(k, 0, sizeof *k);

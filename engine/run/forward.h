@@ -14,7 +14,6 @@
 #include "engine/visibility/visibility.h"
 #include "kernels/kernels.h"
 
-struct forward;
 struct forward_mask;
 struct forward_stage {
 	uint64_t ns, bytes, ops;

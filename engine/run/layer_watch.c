@@ -37,8 +37,7 @@ int layer_watch_open(struct layer_watch *w, struct forward *f, struct err *e)
 
 void layer_watch_close(struct layer_watch *w)
 {
-	if (w->kernels)
-		k_free(w->kernels, w->base);
+	k_free(w->kernels, w->base);
 	memset(w, 0, sizeof *w);
 }
 

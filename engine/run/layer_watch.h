@@ -6,7 +6,6 @@
 
 #include "engine/run/program.h"
 
-struct err;
 struct forward;
 
 struct layer_watch {

@@ -154,7 +154,6 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 /* app_why.c: /why WHAT [WHERE], answered in a popup. */
 int app_why(struct app *a, const char *question, struct err *e);
 /* Moves the focus and the cursor to a token, whose words it gives; "": there is none. */
-struct watch_hit;
 struct view_text app_look_at(struct app *a, const struct watch_hit *hit);
 void app_why_here(struct app *a); /* the question that fits the view in focus */
 
