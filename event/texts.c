@@ -1,8 +1,11 @@
 /* See texts.h. */
 #include "event/texts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/text.h"
 
 enum { MOST_IDS = 1 << 22 };
 
@@ -41,6 +44,29 @@ bool ev_texts_keep(struct ev_texts *t, const struct ev_vocab *v)
 const struct ev_text *ev_texts_get(const struct ev_texts *t, int64_t id)
 {
 	return id >= 0 && id < t->n && t->at[id].bytes ? &t->at[id] : NULL;
+}
+
+bool ev_text_same(const struct ev_text *a, const struct ev_text *b)
+{
+	return a && b && a->size == b->size && !memcmp(a->bytes, b->bytes, a->size);
+}
+
+bool ev_texts_agree(const struct ev_texts *a, const struct ev_texts *b)
+{
+	for (int32_t id = 0; id < a->n && id < b->n; id++)
+		if (a->at[id].bytes && b->at[id].bytes && !ev_text_same(&a->at[id], &b->at[id]))
+			return false;
+	return true;
+}
+
+const char *ev_texts_quoted(const struct ev_texts *t, int64_t id, int most, char *buf, size_t cap)
+{
+	const struct ev_text *p = ev_texts_get(t, id);
+	char *text = p ? text_json(p->bytes, p->size) : NULL;
+
+	snprintf(buf, cap, "%lld%s%.*s", (long long)id, text ? " " : "", most, text ? text : "");
+	free(text);
+	return buf;
 }
 
 void ev_texts_free(struct ev_texts *t)

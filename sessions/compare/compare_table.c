@@ -9,20 +9,6 @@
 
 enum { REACH = 4096 }; /* answers of B looked at for the partner of one of A */
 
-/* Ids that both files have must be of the same text; others decide nothing. */
-static bool same_vocab(const struct compare_side *a, const struct compare_side *b)
-{
-	if (a->vocab != b->vocab)
-		return false;
-	for (int32_t id = 0; id < a->texts.n; id++) {
-		const struct ev_text *x = ev_texts_get(&a->texts, id), *y = ev_texts_get(&b->texts, id);
-
-		if (x && y && (x->size != y->size || memcmp(x->bytes, y->bytes, x->size) != 0))
-			return false;
-	}
-	return true;
-}
-
 /* ---- pairs ---- */
 
 static bool counts(const struct compare_answer *a)
@@ -83,7 +69,7 @@ static int compare_texts(const struct compare *c, const struct compare_answer *c
 	const struct compare_side *a = &c->side[0];
 	int cap = 0;
 
-	t->same_vocab = same_vocab(a, &c->side[1]);
+	t->same_vocab = a->vocab == c->side[1].vocab && ev_texts_agree(&a->texts, &c->side[1].texts);
 	for (int i = 0; i < a->n_answers; i++)
 		if (pair[i] && t->same_vocab && note_texts(t, &cap, &a->answer[i], pair[i], e))
 			return -1;

@@ -7,34 +7,13 @@
 const char *const diff_cause_names[DIFF_N_CAUSES] = { "equal", "alone", "prompt", "forced",
 	"logits", "setting", "draw", "chosen", "length" };
 
-/* ---- the two vocabularies ---- */
-
-static bool same_piece(const struct history_piece *a, const struct history_piece *b)
-{
-	return a && b && a->size == b->size && !memcmp(a->bytes, b->bytes, (size_t)a->size);
-}
-
-/* Compares the ids that both files have; others decide nothing. */
-static bool same_vocab(const struct history *a, const struct history *b)
-{
-	if (a->vocab != b->vocab)
-		return false;
-	for (int32_t i = 0; i < a->n_pieces; i++) {
-		const struct history_piece *other = history_piece(b, a->piece[i].id);
-
-		if (other && !same_piece(&a->piece[i], other))
-			return false;
-	}
-	return true;
-}
-
 bool diff_same_token(const struct diff *d, const struct diff_pair *p, int32_t i, int32_t k)
 {
 	int32_t a = p->side[0].ids[p->from[0] + i], b = p->side[1].ids[p->from[1] + k];
 
 	if (d->same_vocab)
 		return a == b;
-	return same_piece(history_piece(d->h[0], a), history_piece(d->h[1], b));
+	return ev_text_same(ev_texts_get(&d->h[0]->texts, a), ev_texts_get(&d->h[1]->texts, b));
 }
 
 /* ---- sides ---- */
@@ -206,7 +185,8 @@ int diff_open(struct diff **out, const char *a, const char *b, struct err *e)
 		goto out;
 	d->same_model =
 		d->h[0]->model_sha256[0] && !strcmp(d->h[0]->model_sha256, d->h[1]->model_sha256);
-	d->same_vocab = same_vocab(d->h[0], d->h[1]);
+	d->same_vocab =
+		d->h[0]->vocab == d->h[1]->vocab && ev_texts_agree(&d->h[0]->texts, &d->h[1]->texts);
 	compare_sessions(d);
 	keys[0] = make_keys(d->h[0]);
 	keys[1] = make_keys(d->h[1]);

@@ -2,16 +2,6 @@
 #include "base/text.h"
 #include "sessions/diff/diff_impl.h"
 
-static const char *quoted(const struct history *h, int32_t id, char *buf, size_t cap)
-{
-	const struct history_piece *p = history_piece(h, id);
-	char *text = p ? text_json(p->bytes, (size_t)p->size) : NULL;
-
-	snprintf(buf, cap, "%d%s%.40s", id, text ? " " : "", text ? text : "");
-	free(text);
-	return buf;
-}
-
 static const char *end_of(const struct diff_side *s)
 {
 	return s->request->finish < 0 ? "cut off" : ev_code_name("finish", s->request->finish);
@@ -108,7 +98,7 @@ void diff_describe_draw(struct diff *d, const struct diff_pair *p, int side, cha
 	buf[0] = 0;
 	if (!row)
 		return;
-	quoted(d->h[side], row->id, text, sizeof text);
+	ev_texts_quoted(&d->h[side]->texts, row->id, 40, text, sizeof text);
 	if (ev_is_given(row->source)) {
 		snprintf(buf, cap, "%s, %s", text,
 			row->source == EV_SOURCE_forced ? "put there by the user"
@@ -185,7 +175,7 @@ static void print_pair(struct diff *d, const struct diff_pair *p, FILE *out)
 			fprintf(out, "      %c drew %s\n", 'A' + s, text);
 		else if (at < p->side[s].n)
 			fprintf(out, "      %c has %s in its prompt\n", 'A' + s,
-				quoted(d->h[s], p->side[s].ids[at], text, sizeof text));
+				ev_texts_quoted(&d->h[s]->texts, p->side[s].ids[at], 40, text, sizeof text));
 	}
 	if (p->cause != DIFF_SETTING && p->cause != DIFF_LENGTH && p->settings[0])
 		fprintf(out, "      settings differ too: %s\n", p->settings);

@@ -100,14 +100,12 @@ void history_close(struct history *h)
 	reader_close(h->reader);
 	for (int32_t i = 0; i < h->n_requests; i++)
 		request_free(&h->request[i]);
-	for (int32_t i = 0; i < h->n_pieces; i++)
-		free(h->piece[i].bytes);
 	for (int32_t i = 0; i < h->n_settings; i++) {
 		free(h->setting[i].name);
 		free(h->setting[i].value);
 	}
 	free(h->setting);
-	free(h->piece);
+	ev_texts_free(&h->texts);
 	free(h->request);
 	free(h->model_path);
 	free(h->model_name);
@@ -147,11 +145,6 @@ int32_t history_ids_before(const struct history_request *r, int64_t seq, int32_t
 		if (r->kind != EV_REQUEST_KIND_score)
 			ids[(n = r->row[i].pos + 1) - 1] = r->row[i].id;
 	return n;
-}
-
-const struct history_piece *history_piece(const struct history *h, int32_t id)
-{
-	return find_number(id, h->piece, h->n_pieces, sizeof *h->piece);
 }
 
 int history_candidates(

@@ -16,7 +16,7 @@
 
 #include "base/err.h"
 #include "engine/lossy.h"
-#include "event/event.h"
+#include "event/texts.h"
 #include "engine/sample/sampler.h"
 
 struct history_row { /* a token, a scored one, or a text's vector, at its last token */
@@ -58,13 +58,6 @@ struct history_request {
 	char broken[96];                           /* "": complete */
 };
 
-struct history_piece { /* what a token decodes to */
-	int64_t id;
-	int32_t size;
-	char *bytes;
-	bool special;
-};
-
 struct history_setting { /* given at the start, or changed */
 	int64_t seq;
 	char *name, *value;
@@ -79,8 +72,7 @@ struct history {
 	int64_t n_steps, steps_ns; /* steps, and their wall time together */
 	struct history_request *request;
 	int32_t n_requests, cap_requests;
-	struct history_piece *piece; /* ascending ids */
-	int32_t n_pieces, cap_pieces;
+	struct ev_texts texts;           /* what tokens decode to */
 	struct history_setting *setting; /* as they were logged */
 	int32_t n_settings, cap_settings;
 	struct reader *reader;
@@ -110,8 +102,6 @@ int32_t history_ids(const struct history_request *r, int32_t take, int32_t *ids)
 /* The same as they stood before event `seq`. */
 int32_t history_ids_before(const struct history_request *r, int64_t seq, int32_t *ids);
 
-/* What a token decodes to, or NULL if the file does not say. */
-const struct history_piece *history_piece(const struct history *h, int32_t id);
 /* The candidates of a token's row; returns how many, at most cap. */
 int history_candidates(
 	struct history *h, const struct history_row *row, struct ev_candidate *out, int cap);

@@ -79,20 +79,7 @@ static int on_setting(struct history *h, int64_t seq, const struct ev_setting *v
 
 static int on_vocab(struct history *h, const struct ev_vocab *v, struct err *e)
 {
-	struct history_piece *p;
-
-	if (!in_vocab(h, v->id) || h->n_pieces >= h->vocab)
-		return 0;
-	if (!ARRAY_ROOM(h->piece, h->cap_pieces, h->n_pieces + 1))
-		return no_memory(h, e);
-	p = &h->piece[h->n_pieces++];
-	*p = (struct history_piece){ .id = v->id,
-		.size = (int32_t)v->bytes.size,
-		.bytes = calloc(1, v->bytes.size + 1),
-		.special = v->special == 1 };
-	if (p->bytes && p->size)
-		memcpy(p->bytes, v->bytes.data, v->bytes.size);
-	return p->bytes ? 0 : no_memory(h, e);
+	return !in_vocab(h, v->id) || ev_texts_keep(&h->texts, v) ? 0 : no_memory(h, e);
 }
 
 /* ---- requests ---- */
@@ -396,7 +383,5 @@ int history_end(struct history *h, struct err *e)
 	if (!h->attached && (h->vocab < 1 || h->vocab > MAX_VOCAB))
 		return err_set(e, ERR_INPUT, "%s: a damaged recording: a vocabulary of %lld", h->path,
 			(long long)h->vocab);
-	if (h->n_pieces)
-		qsort(h->piece, (size_t)h->n_pieces, sizeof *h->piece, find_compare);
 	return 0;
 }

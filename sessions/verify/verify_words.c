@@ -71,16 +71,6 @@ int verify_model(
 
 /* ---- a difference in words ---- */
 
-static const char *quoted(const struct history *h, int64_t id, char *buf, size_t cap)
-{
-	const struct history_piece *p = id < 0 || id > INT32_MAX ? NULL : history_piece(h, (int32_t)id);
-	char *text = p ? text_json(p->bytes, (size_t)p->size) : NULL;
-
-	snprintf(buf, cap, "%lld%s%.30s", (long long)id, text ? " " : "", text ? text : "");
-	free(text);
-	return buf;
-}
-
 static const char *hex(int64_t hash, char *buf)
 {
 	if (hash == EV_NULL_I)
@@ -108,7 +98,8 @@ void verify_describe(const struct history *h, const struct verify_result *r, cha
 		break;
 	case VERIFY_ID:
 		snprintf(buf, cap, "token at position %d: recorded %s, drawn %s, from equal logits",
-			row->pos, quoted(h, d->recorded, a, sizeof a), quoted(h, d->computed, b, sizeof b));
+			row->pos, ev_texts_quoted(&h->texts, d->recorded, 30, a, sizeof a),
+			ev_texts_quoted(&h->texts, d->computed, 30, b, sizeof b));
 		break;
 	case VERIFY_SURVIVORS:
 		snprintf(buf, cap, "survivors at position %d: recorded %lld, computed %lld", row->pos,

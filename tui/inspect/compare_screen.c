@@ -33,19 +33,6 @@ static const struct compare_answer *answer_to(const struct compare_side *s, cons
 	return NULL;
 }
 
-struct pieces {
-	const struct compare_side *s;
-	const struct compare_answer *a;
-};
-
-static struct ev_text piece_at(void *arg, int32_t i)
-{
-	const struct pieces *p = arg;
-	const struct ev_text *t = ev_texts_get(&p->s->texts, p->a->id[i]);
-
-	return t ? *t : (struct ev_text){ 0 };
-}
-
 /* Tokens that both begin with; INT32_MAX if one only goes on where the other still runs. */
 static int32_t first_difference(const struct compare_answer *a, const struct compare_answer *b)
 {
@@ -69,7 +56,6 @@ static void style(void *arg, int32_t token, bool standin, struct pen *pen)
 static int draw_side(struct compare_screen *s, int side, const struct compare_answer *a, int32_t at,
 	struct pen *pen, struct err *e)
 {
-	struct pieces p = { &s->c->side[side], a };
 	struct text_column *column = &s->column[side];
 
 	pen->ink = INK_DIM;
@@ -77,7 +63,7 @@ static int draw_side(struct compare_screen *s, int side, const struct compare_an
 		pen_text(pen, 0, 0, "not answered yet", -1);
 		return 0;
 	}
-	if (text_column_fill(column, 0, a->n, piece_at, &p, e) ||
+	if (text_column_fill(column, 0, a->id, a->n, &s->c->side[side].texts, e) ||
 		text_column_wrap(column, pen->r.w, pen->c->ascii, e))
 		return -1;
 	column->scroll = column->n_lines; /* the end, or a little before what differs */

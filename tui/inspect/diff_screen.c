@@ -34,27 +34,13 @@ static int32_t base_of(const struct diff_pair *p, int side)
 			   : n_prompt;
 }
 
-struct pieces {
-	const struct history *h;
-	const int32_t *ids;
-};
-
-static struct ev_text piece_at(void *arg, int32_t i)
-{
-	const struct pieces *p = arg;
-	const struct history_piece *piece = history_piece(p->h, p->ids[i]);
-
-	return piece ? (struct ev_text){ piece->bytes, (uint32_t)piece->size } : (struct ev_text){ 0 };
-}
-
 static int fill_column(struct text_column *c, const struct history *h, const struct diff_pair *p,
 	int side, struct err *e)
 {
 	const struct diff_side *s = &p->side[side];
-	struct pieces pieces = { h, s->ids };
+	const int32_t base = base_of(p, side);
 
-	pieces.ids += base_of(p, side);
-	return text_column_fill(c, base_of(p, side), s->n - base_of(p, side), piece_at, &pieces, e);
+	return text_column_fill(c, base, s->ids + base, s->n - base, &h->texts, e);
 }
 
 /* The hunk a third down, in both columns. */

@@ -36,10 +36,9 @@ struct text_column {
 	int scroll;
 };
 
-/* n tokens, numbered from base; piece(arg, i) gives the text of the i-th of them, bytes NULL if it
- * is not known. What the column had is freed. */
-int text_column_fill(struct text_column *c, int32_t base, int32_t n,
-	struct ev_text (*piece)(void *arg, int32_t i), void *arg, struct err *e);
+/* n tokens, numbered from base. What the column had is freed. */
+int text_column_fill(struct text_column *c, int32_t base, const int32_t *ids, int32_t n,
+	const struct ev_texts *texts, struct err *e);
 int text_column_wrap(struct text_column *c, int w, bool ascii, struct err *e);
 int text_column_line(const struct text_column *c, int32_t token); /* line that it begins in */
 void text_column_clamp(struct text_column *c, int rows);

@@ -11,8 +11,8 @@ void text_column_free(struct text_column *c)
 	*c = (struct text_column){ 0 };
 }
 
-int text_column_fill(struct text_column *c, int32_t base, int32_t n,
-	struct ev_text (*piece)(void *arg, int32_t i), void *arg, struct err *e)
+int text_column_fill(struct text_column *c, int32_t base, const int32_t *ids, int32_t n,
+	const struct ev_texts *texts, struct err *e)
 {
 	static const struct ev_text unknown = { "?", 1 };
 	size_t size = 0;
@@ -22,19 +22,20 @@ int text_column_fill(struct text_column *c, int32_t base, int32_t n,
 	c->n = n;
 	c->start = malloc(((size_t)n + 1) * sizeof *c->start);
 	for (int32_t i = 0; c->start && i < n; i++) {
-		const struct ev_text t = piece(arg, i);
+		const struct ev_text *t = ev_texts_get(texts, ids[i]);
 
 		c->start[i] = size;
-		size += t.bytes ? t.size : 1;
+		size += t ? t->size : 1;
 	}
 	c->text = malloc(size + 1);
 	if (!c->start || !c->text)
 		return err_set(e, ERR_MEMORY, "no memory for a text of %zu bytes", size);
 	c->start[n] = size;
 	for (int32_t i = 0; i < n; i++) {
-		const struct ev_text t = piece(arg, i), *shown = t.bytes ? &t : &unknown;
+		const struct ev_text *t = ev_texts_get(texts, ids[i]);
 
-		memcpy(c->text + c->start[i], shown->bytes, shown->size);
+		t = t ? t : &unknown;
+		memcpy(c->text + c->start[i], t->bytes, t->size);
 	}
 	for (size_t i = 0; i < size; i++)
 		c->text[i] = c->text[i] ? c->text[i] : '\1'; /* shown like other control characters */
