@@ -2,7 +2,6 @@
  * and groups by name. Thread: main's. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "cli/cli.h"

@@ -1,10 +1,8 @@
 /* Options of a load that the verbs load and simulate share, and their words. Thread: main's. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
 #include "cli/cli.h"
 #include "load/load.h"
 

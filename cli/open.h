@@ -2,7 +2,6 @@
  * main's. */
 #pragma once
 
-#include "base/err.h"
 #include "cli/cli.h"
 #include "sessions/session.h"
 

@@ -1,9 +1,7 @@
 /* Prompts as token ids, and answers as text, for the verbs without a screen. Thread: main's. */
 #pragma once
 
-#include "base/err.h"
 #include "cli/cli.h"
-#include "engine/core/engine.h"
 
 /* Ids of a text without a template: control tokens in it are parsed, and the BOS token comes first
  * where the model requires it. *ids is malloc'd, also where it fails. */

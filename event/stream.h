@@ -2,8 +2,6 @@
  * a token id (event vocab) when it first occurs. Thread: the engine's. */
 #pragma once
 
-#include <stdint.h>
-
 #include "base/err.h"
 #include "event/event.h"
 

@@ -1,8 +1,6 @@
 /* Texts of tokens, as far as vocab events gave them. Thread: the owner's. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "event/event.h"
 
 struct ev_text {

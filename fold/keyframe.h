@@ -20,10 +20,6 @@
  * No input is trusted in restoring. Thread: any one. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "event/event.h"
 #include "fold/timeline.h"
 
 /* Format: to be raised when a table of timeline_fields.c gets or loses a kept member. Keyframes of

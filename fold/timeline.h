@@ -28,12 +28,8 @@
  * log's writer). */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/cycle.h"
 #include "base/histogram.h"
-#include "event/event.h"
 #include "fold/timeline_parts.h"
 
 enum {

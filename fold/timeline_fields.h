@@ -5,9 +5,7 @@
  * that of whoever holds it. Thread: any one; the tables never change. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "fold/timeline.h"
 

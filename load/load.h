@@ -5,11 +5,8 @@
  * sent, so that a slow server does not slow the load down unseen. Thread: the caller's. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include "base/err.h"
 #include "base/listing.h"
 #include "engine/core/engine.h"
 #include "load/tally.h"

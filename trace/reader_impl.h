@@ -1,10 +1,6 @@
 /* Internal: what the reader's files share. */
 #pragma once
 
-#include <stdbool.h>
-
-#include <sqlite3.h>
-
 #include "trace/foreign.h"
 #include "trace/reader.h"
 #include "trace/times.h"

@@ -7,10 +7,6 @@
  * of the time: a loss of power loses no more than a kill, or ten times the duration of a sync. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/err.h"
 #include "trace/ring.h"
 
 struct writer;

@@ -6,11 +6,8 @@
  * any may call and post; one takes the answers. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-#include "base/err.h"
 #include "engine/core/engine.h"
 
 struct actor;

@@ -16,7 +16,6 @@
 #include "engine/memory/prefix.h"
 #include "engine/model/model.h"
 #include "engine/sched/request.h"
-#include "engine/sample/sampler.h"
 #include "engine/sched/sched.h"
 #include "engine/core/step_hooks.h"
 #include "event/stream.h"

@@ -12,7 +12,6 @@
  * rank, which alone uses its transport. */
 #pragma once
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

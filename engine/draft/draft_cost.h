@@ -17,9 +17,6 @@
  * machine of docs/speculation.md. */
 #pragma once
 
-#include <stdint.h>
-
-#include "base/err.h"
 #include "engine/draft/draft.h"
 #include "engine/run/forward.h"
 #include "engine/memory/memory.h"

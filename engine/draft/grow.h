@@ -9,7 +9,6 @@
  * after opening. */
 #pragma once
 
-#include "engine/draft/draft.h"
 #include "engine/draft/guess.h"
 #include "engine/draft/draft_cost.h"
 

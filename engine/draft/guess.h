@@ -7,7 +7,6 @@
  * engine's. Nothing is allocated after opening. */
 #pragma once
 
-#include "engine/draft/draft.h"
 #include "engine/draft/file.h"
 
 struct draft_guess {

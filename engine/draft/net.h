@@ -8,10 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/draft/draft.h"
-#include "engine/draft/file.h"
 #include "engine/draft/grow.h"
-#include "engine/draft/guess.h"
 #include "engine/run/forward.h"
 #include "engine/model/model.h"
 #include "engine/model/model_tensors.h"

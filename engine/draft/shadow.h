@@ -12,11 +12,6 @@
  * allocated. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/err.h"
-#include "engine/draft/draft.h"
 #include "engine/draft/draft_cost.h"
 
 enum { SHADOW_MOST = 16, SHADOW_SPEC = 64, SHADOW_HALF = 128 };

@@ -2,9 +2,6 @@
  * Thread: read-only once compiled. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "engine/grammar/expr.h"
 
 enum node_kind {

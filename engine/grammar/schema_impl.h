@@ -11,8 +11,6 @@
  * Thread: the grammar's owner. */
 #pragma once
 
-#include <stdlib.h>
-#include <string.h>
 #include <cjson/cJSON.h>
 
 #include "engine/grammar/automaton.h"

@@ -19,14 +19,10 @@
  * Thread: the engine's. After open nothing is allocated. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-#include "base/err.h"
 #include "engine/memory/pages.h"
 #include "engine/visibility/visibility.h"
-#include "kernels/kernels.h"
 
 enum {
 	MEMORY_GROUPS = 4, /* most of a model */

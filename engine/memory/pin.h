@@ -11,10 +11,6 @@
  * many as pass through it; (2) what a pin has reached is in the tree. Thread: the engine's. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/err.h"
 #include "engine/memory/prefix.h"
 
 /* The pin of this number, or that of exactly these blocks; NULL: there is none. */

@@ -19,10 +19,6 @@
  * of some group, a child or a pin. Thread: the engine's. After open nothing is allocated. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/err.h"
 #include "event/event.h"
 #include "engine/memory/memory.h"
 

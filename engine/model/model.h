@@ -5,16 +5,9 @@
  * model_add_columns. Ownership: who opens closes; the kernel context must outlive the model. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
-#include "engine/model/gguf.h"
 #include "engine/model/layer.h"
 #include "engine/memory/memory.h"
 #include "engine/model/weights.h"
-#include "kernels/kernels.h"
 
 /* The numbers of attention are those common to its layers, for screens and drafters; a layer's own
  * take precedence. */

@@ -12,10 +12,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "engine/model/arena.h"
 #include "engine/model/gguf.h"

@@ -12,7 +12,6 @@
 #include "engine/model/model.h"
 #include "engine/run/program.h"
 #include "engine/visibility/visibility.h"
-#include "kernels/kernels.h"
 
 struct forward_mask;
 struct forward_stage {

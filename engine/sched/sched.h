@@ -16,10 +16,6 @@
  * block tables equal the pools'. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "engine/memory/memory.h"
 #include "engine/memory/pin.h"
 #include "engine/sched/request.h"
 #include "engine/sched/policy.h"

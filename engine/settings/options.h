@@ -3,10 +3,7 @@
 #pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
-#include "event/event.h"
 #include "engine/settings/settings.h"
 
 struct engine_given;

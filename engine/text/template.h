@@ -6,12 +6,6 @@
  * spell out stays text. Thread: any; all data is constant. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
-#include "engine/model/gguf.h"
 #include "engine/text/tokenizer.h"
 
 struct chat_template {

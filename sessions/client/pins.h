@@ -1,7 +1,6 @@
 /* The pins of a server that runs, for `cutaway pin`. Thread: any one. */
 #pragma once
 
-#include "base/err.h"
 #include "sessions/client/client.h"
 
 /* What a server answers at /pin or /pins: its JSON, or a line a pin. malloc'd; NULL with the error,

@@ -1,10 +1,6 @@
 /* Inside sessions/export/: what a format is, and words that several use. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "engine/lossy.h"
 #include "event/texts.h"
 #include "sessions/export/export.h"

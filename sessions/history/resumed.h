@@ -8,9 +8,6 @@
  * Nothing in the file is trusted. Thread: any one. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "engine/core/engine.h"
 #include "sessions/history/history.h"
 

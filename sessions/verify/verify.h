@@ -8,13 +8,9 @@
  * (bisect.h). Thread: one, the caller's. */
 #pragma once
 
-#include <stdatomic.h>
 #include <stdio.h>
 
-#include "base/err.h"
-#include "engine/core/engine.h"
 #include "sessions/verify/bisect.h"
-#include "sessions/history/history.h"
 
 struct verify_options {
 	struct engine_options engine; /* model, backend, isa, threads; the rest is chosen here */

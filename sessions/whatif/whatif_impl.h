@@ -2,7 +2,6 @@
 #pragma once
 
 #include "engine/memory/memory.h"
-#include "event/event.h"
 #include "sessions/history/history.h"
 #include "sessions/whatif/cost.h"
 #include "sessions/whatif/whatif.h"

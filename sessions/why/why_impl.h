@@ -2,14 +2,11 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <sqlite3.h>
 
-#include "base/err.h"
 #include "event/event.h"
 #include "sessions/history/history.h"
 #include "sessions/why/why.h"
