@@ -467,3 +467,19 @@ int text_word(const char *list, char separator, const char *word, size_t size)
 		list += n + 1;
 	}
 }
+
+size_t text_unescape(char *text, size_t size)
+{
+	static const char from[] = "nt\\", to[] = "\n\t\\";
+	size_t n = 0;
+
+	for (size_t i = 0; i < size; i++) {
+		const char *at = NULL;
+
+		if (text[i] == '\\' && i + 1 < size)
+			at = memchr(from, text[i + 1], sizeof from - 1);
+		text[n++] = at ? to[at - from] : text[i];
+		i += at != NULL;
+	}
+	return n;
+}

@@ -81,5 +81,7 @@ void text_append(char *buf, size_t cap, const char *between, const char *fmt, ..
 	__attribute__((format(printf, 4, 5)));
 /* Which word of a list with such a separator it is, from 0; -1: none. */
 int text_word(const char *list, char separator, const char *word, size_t size);
+/* "\n", "\t" and "\\" as in C, in place; any other backslash stays. Returns its size then. */
+size_t text_unescape(char *text, size_t size);
 /* Whether it ends so. */
 bool text_ends(const char *text, const char *end);

@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/interrupt.h"
 #include "cli/run.h"
 #include "cli/out.h"
@@ -71,21 +72,6 @@ static void on_event(void *arg, const struct event *ev)
 	}
 }
 
-/* "\n", "\t" and "\\" as in C, in place; any other backslash stays. */
-static size_t unescape(char *line, size_t size)
-{
-	static const char from[] = "nt\\", to[] = "\n\t\\";
-	size_t n = 0;
-	for (size_t i = 0; i < size; i++) {
-		const char *at = NULL;
-		if (line[i] == '\\' && i + 1 < size)
-			at = memchr(from, line[i + 1], sizeof from - 1);
-		line[n++] = at ? to[at - from] : line[i];
-		i += at != NULL;
-	}
-	return n;
-}
-
 static int print_answer(struct batch *b, struct answer *a, struct err *e)
 {
 	struct json j = { 0 };
@@ -114,7 +100,7 @@ static int submit(struct batch *b, struct engine *engine, char *line, size_t siz
 {
 	struct answer *a = answer_of(b, 0);
 	assert(a);
-	size = unescape(line, size);
+	size = text_unescape(line, size);
 	if (prompt_ids(b->c, engine, line, size, &a->prompt, &a->n_prompt, e))
 		return -1;
 	line[size] = 0; /* where the newline was, or before; in_read() has room after the last */

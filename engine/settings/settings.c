@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/models.h"
 
 const struct setting *setting_find(const struct setting *table, const char *name)
@@ -199,24 +200,6 @@ static bool read_word(const struct setting *s, const char *value, void *out)
 	return true;
 }
 
-/* \n, \t and \\ are understood. */
-static char *unescape(const char *text)
-{
-	char *out = malloc(strlen(text) + 1), *to = out;
-
-	for (; out && *text; text++) {
-		if (*text == '\\' && (text[1] == 'n' || text[1] == 't' || text[1] == '\\')) {
-			text++;
-			*to++ = *text == 'n' ? '\n' : *text == 't' ? '\t' : '\\';
-		} else {
-			*to++ = *text;
-		}
-	}
-	if (out)
-		*to = '\0';
-	return out;
-}
-
 static int add_stop(
 	const struct setting *s, struct setting_stops *stops, const char *value, struct err *e)
 {
@@ -233,8 +216,11 @@ static int add_stop(
 	if (n == SETTING_STOPS_MAX)
 		return err_set(
 			e, ERR_USAGE, "%s: there are %d texts already, the most; off forgets them", s->name, n);
-	stops->text[n] = unescape(value);
-	return stops->text[n] ? 0 : err_set(e, ERR_MEMORY, "no memory for a stop text");
+	stops->text[n] = strdup(value);
+	if (!stops->text[n])
+		return err_set(e, ERR_MEMORY, "no memory for a stop text");
+	stops->text[n][text_unescape(stops->text[n], strlen(value))] = '\0';
+	return 0;
 }
 
 int setting_put(const struct setting *s, void *base, const char *value, struct err *e)
