@@ -1,7 +1,4 @@
 /* When requests arrive, and what they are: see workload.h. */
-#include <math.h>
-#include <stdlib.h>
-
 #include "kernels/arith.h"
 #include "load/trace_file.h"
 #include "load/workload_impl.h"

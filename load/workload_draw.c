@@ -1,6 +1,4 @@
 /* Distributions from counted draws: see workload_impl.h. */
-#include <math.h>
-
 #include "kernels/arith.h"
 #include "load/workload_impl.h"
 

@@ -1,6 +1,9 @@
 /* What the files of a load share: draws and lengths. Not for others: see workload.h. */
 #pragma once
 
+#include <math.h>
+#include <stdlib.h>
+
 #include "load/workload.h"
 
 /* What is drawn: a counter of philox each. */

@@ -2,7 +2,6 @@
  * token of most vocabularies, so that a text has about as many tokens as it was asked to have. What
  * is at a position depends on the position and a key alone, so texts of one key begin alike. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "load/workload_impl.h"
 

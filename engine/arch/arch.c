@@ -2,9 +2,6 @@
 #include "engine/arch/arch.h"
 
 #include <assert.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *arch_name(int i)

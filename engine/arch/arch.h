@@ -6,7 +6,10 @@
  * it return something harmless. Thread: the engine's. */
 #pragma once
 
+#include <math.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "engine/model/model.h"
 

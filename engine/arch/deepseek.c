@@ -2,8 +2,6 @@
  * a few dense layers, then experts with one that all rows use. */
 #include "engine/arch/arch.h"
 
-#include <math.h>
-
 /* A number of the file that must follow from the others, if it is there. */
 static void check_int(struct arch_file *f, const char *key, int32_t is)
 {

@@ -1,8 +1,6 @@
 /* Masked diffusion language models: LLaDA (Nie et al. 2025) is Llama and Dream (Ye et al. 2025)
  * Qwen 2, both without a causal mask. A row's logits are for its own position, or, where the model
  * began as a causal one (Dream), for the next. */
-#include <stdlib.h>
-
 #include "engine/arch/arch.h"
 
 static bool is_mask(const struct gguf_text *t)

@@ -2,8 +2,6 @@
  * modeling_gemma3.py): norms before and after each block, GELU, an embedding times sqrt(dim). Of
  * Gemma 2 every second layer sees a window, and scores and logits have soft caps; of Gemma 3 five
  * layers of six, with a rotary base of their own, and heads have norms. */
-#include <math.h>
-
 #include "engine/arch/arch.h"
 
 enum { GLOBAL_EVERY = 6 };

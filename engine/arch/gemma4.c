@@ -1,9 +1,6 @@
 /* Gemma 4 (Gemma team 2026; Hugging Face's modeling_gemma4.py): Gemma 3 with heads of two sizes,
  * norms of values, inputs of each layer alone, and last layers that read the keys and values of
  * earlier ones. */
-#include <math.h>
-#include <stdio.h>
-
 #include "engine/arch/arch.h"
 
 /* What the file says of all layers. */

@@ -2,8 +2,6 @@
  * or with experts, and four factors: of the embedding, of scores, of what a block gives, and of
  * logits, which are divided by theirs. Hybrids have Mamba-2 in the layers without key-value heads;
  * the key rope.scaling.finetuned says whether positions turn anything. */
-#include <math.h>
-
 #include "engine/arch/arch.h"
 
 /* The mixer, of a hybrid too; returns where its result goes. */

@@ -3,8 +3,6 @@
  * linear or lightning attention. The models of `make family` are such (docs/family.md). */
 #include "engine/arch/arch.h"
 
-#include <stdio.h>
-
 static void add_linear(struct arch_file *f, struct model *m, int32_t i)
 {
 	struct taylor *a = arch_add_block(f, &m->layer[i].mixer, &layer_taylor);

@@ -1,8 +1,6 @@
 /* See open.h. */
 #include "engine/arch/open.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/arch/arch.h"

@@ -1,8 +1,6 @@
 /* Rotary frequencies with the scalings of model files. See arch.h. */
 #include "engine/arch/arch.h"
 
-#include <stdio.h>
-
 #include "kernels/arith.h"
 
 static const double PI = 3.14159265358979323846;

@@ -4,8 +4,6 @@
  * ReLU. */
 #include "engine/arch/arch.h"
 
-#include <stdlib.h>
-
 /* The bucket of a distance r up to `most`, of n for one direction: half of them have one distance
  * each, the others grow with its logarithm. What is added keeps a quotient that is whole so. */
 static int32_t bucket_of(int32_t r, int32_t n)

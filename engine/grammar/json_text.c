@@ -1,7 +1,4 @@
 /* How JSON is written. See schema_impl.h. */
-#include <math.h>
-#include <stdio.h>
-
 #include "base/text.h"
 #include "engine/grammar/schema_impl.h"
 

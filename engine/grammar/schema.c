@@ -1,6 +1,5 @@
 /* JSON schemas: the document, its rules. See readers.h and schema_impl.h. */
 #include <stdarg.h>
-#include <stdio.h>
 
 #include "base/array.h"
 #include "base/foreign_json.h"

@@ -1,6 +1,4 @@
 /* Demands: schemas that apply to one value, and what they ask of its parts. See schema_impl.h. */
-#include <math.h>
-
 #include "base/array.h"
 #include "base/text.h"
 #include "engine/grammar/schema_impl.h"

@@ -11,6 +11,8 @@
  * Thread: the grammar's owner. */
 #pragma once
 
+#include <math.h>
+#include <stdio.h>
 #include <cjson/cJSON.h>
 
 #include "engine/grammar/automaton.h"

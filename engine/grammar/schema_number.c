@@ -2,9 +2,6 @@
  *
  * Numbers within bounds have at most 15 digits and no exponent: of such numbers no two are one
  * double, so a reader that rounds to doubles takes none over a bound. */
-#include <math.h>
-#include <stdio.h>
-
 #include "engine/grammar/schema_impl.h"
 
 #define MOST INT64_C(999999999999999) /* SCHEMA_DIGITS digits */

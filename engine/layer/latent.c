@@ -1,7 +1,6 @@
 /* Latent attention (DeepSeek-AI 2024, section 2.1; rule 13). See layer.h. Heads are slots of a
  * mixture whose rows all use all of them: the products by head are the op of experts. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"

@@ -1,7 +1,5 @@
 /* Lightning attention: a state matrix a head that forgets at a rate of its own, in place of softmax
  * attention (Qin et al. 2024; MiniMax-01: arXiv 2501.08313). See layer.h. */
-#include <stdlib.h>
-
 #include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 #include "kernels/arith.h"

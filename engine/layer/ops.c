@@ -1,8 +1,6 @@
 /* See ops.h. */
 #include "engine/layer/ops.h"
 
-#include <stdlib.h>
-
 #include "engine/model/model_tensors.h"
 
 void layer_product(struct forward *f, enum k_stage stage, struct k_acts in,

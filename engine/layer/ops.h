@@ -1,6 +1,8 @@
 /* What ops of several layers have in common. Thread: the engine's. */
 #pragma once
 
+#include <stdlib.h>
+
 #include "engine/run/forward.h"
 
 /* Members of an op that keeps a state in pages of this memory group, and of one that reads or

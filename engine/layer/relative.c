@@ -4,7 +4,6 @@
  * A decoder's layer keeps both in the same pages, as one layer of its memory group: at positions of
  * the input the keys and values of cross-attention, after them its own. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"

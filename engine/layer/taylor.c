@@ -2,7 +2,6 @@
  * 2024). See layer.h. A norm of each head is in the place of the denominator: the sum of a row's
  * weights is a factor of the head, which the norm takes out again. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"

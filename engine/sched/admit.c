@@ -2,8 +2,6 @@
  * sched.h. */
 #include "engine/sched/sched_impl.h"
 
-#include <string.h>
-
 /* Tokens that are looked up: of a sequence to verify only the prompt, since the rest is computed
  * for its logits. */
 static int32_t asked(const struct request *r)

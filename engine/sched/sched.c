@@ -2,9 +2,6 @@
 #include "base/array.h"
 #include "engine/sched/sched_impl.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 int sched_open(struct sched *s, struct memory *memory, struct prefix *prefix, struct stream *stream,
 	int32_t n_slots, struct err *e)
 {

@@ -1,6 +1,9 @@
 /* Internals of the scheduler, for the files of engine/sched alone. */
 #pragma once
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "engine/sched/sched.h"
 
 /* sched.c */

@@ -5,9 +5,6 @@
  * each token that is drawn. One who comes without a waiting request is lifted to the least counter
  * of those who wait; if nobody waits, to that of the user whose request left the queue last. So
  * idle time gives no credit. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "engine/sched/sched_impl.h"
 

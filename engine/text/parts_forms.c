@@ -1,8 +1,4 @@
 /* The formats of thoughts and calls. See parts.h. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/text/tokenizer.h"
 #include "engine/text/parts.h"
 

@@ -1,8 +1,4 @@
 /* The grammar of a turn, in GBNF with what engine/grammar/readers.h adds to it. See parts.h. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/text/parts.h"
 
 enum { MOST_NESTING = 16, MOST_TEXT = 1 << 20 }; /* MOST_TEXT: as GRAMMAR_MOST_TEXT */

@@ -2,9 +2,6 @@
 #include "engine/text/template.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "engine/text/jinja/jinja.h"

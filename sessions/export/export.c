@@ -2,9 +2,6 @@
 #include "sessions/export/export_impl.h"
 
 #include <errno.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "trace/reader.h"

@@ -1,6 +1,10 @@
 /* Inside sessions/export/: what a format is, and words that several use. */
 #pragma once
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "engine/lossy.h"
 #include "event/texts.h"
 #include "sessions/export/export.h"

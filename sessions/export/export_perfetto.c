@@ -6,9 +6,6 @@
  * A step's kernel stages and its drafters have measured lengths but no recorded order in time: they
  * are laid one after the other from the step's start, stages in the order of a layer, each as long
  * as all its layers together. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "sessions/export/export_impl.h"
 
 enum { PID_REQUESTS = 1, PID_BATCH, PID_KERNELS, PID_COUNTERS, MAX_BATCH = 256, MAX_OPEN = 4096 };

@@ -1,7 +1,4 @@
 /* csv and jsonl: the event table as it is, row by row. */
-#include <math.h>
-#include <string.h>
-
 #include "base/listing.h"
 #include "sessions/export/export_impl.h"
 #include "trace/foreign.h"

@@ -1,8 +1,4 @@
 /* See history.h: opening, closing and queries. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <sqlite3.h>
 
 #include "base/find.h"

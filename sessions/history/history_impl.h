@@ -1,6 +1,10 @@
 /* Inside sessions/history/ alone. */
 #pragma once
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "sessions/history/history.h"
 
 /* Takes the next event in. -1 with the error. */

@@ -1,8 +1,5 @@
 /* Takes the events of a recording into its requests: see history.h. */
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/find.h"

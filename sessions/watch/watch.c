@@ -1,9 +1,6 @@
 /* See watch.h. One in-memory database whose only table, `now`, is the step that just ended
  * (watch_table.c). */
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "sessions/watch/watch_impl.h"
 #include "trace/reader.h"

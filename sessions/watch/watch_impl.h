@@ -2,7 +2,10 @@
  * it. */
 #pragma once
 
+#include <math.h>
 #include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "trace/query.h"
 #include "event/texts.h"

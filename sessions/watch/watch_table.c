@@ -1,9 +1,6 @@
 /* The columns that an expression can name, and the virtual table `now`, which returns those of the
  * step that ended. See watch.h. */
-#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/near.h"
 #include "sessions/watch/watch_impl.h"

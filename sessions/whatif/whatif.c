@@ -2,7 +2,6 @@
 #include "sessions/whatif/whatif.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "engine/draft/draft.h"

@@ -1,6 +1,9 @@
 /* Inside sessions/whatif/. */
 #pragma once
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "engine/memory/memory.h"
 #include "sessions/history/history.h"
 #include "sessions/whatif/cost.h"

@@ -1,8 +1,5 @@
 /* What a history does not have of a recording: when its requests' inputs came, what became of each
  * of them, and the cost of each step. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/find.h"
 #include "sessions/whatif/whatif_impl.h"

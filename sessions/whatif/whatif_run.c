@@ -1,9 +1,6 @@
 /* Runs the recorded requests again on an engine with other settings: they arrive, are rewound and
  * stopped as recorded. Either the engine draws itself, or nothing is computed and the tokens are
  * those of the log (engine_options.given); everything else is the same engine. See whatif.h. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/core/engine.h"
 #include "sessions/whatif/whatif_impl.h"
 

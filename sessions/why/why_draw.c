@@ -1,7 +1,5 @@
 /* why token, why reject: the sampler's stages, the sampling race, and the verification of drafts.
  * See why.h. */
-#include <math.h>
-
 #include "base/text.h"
 #include "fold/timeline_parts.h"
 #include "sessions/why/why_impl.h"

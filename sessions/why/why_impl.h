@@ -1,6 +1,7 @@
 /* Inside sessions/why/: an open recording, and helpers to query it. */
 #pragma once
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,6 @@
  * several costs most (the scores that /price makes of the same text). */
 #include "sessions/why/why_impl.h"
 
-#include <math.h>
-
 #include "base/text.h"
 #include "engine/lossy.h"
 

@@ -1,7 +1,5 @@
 /* why slow: where the time of a step went, and which resource bound it. Bytes and operations are
  * counted, times are measured. See why.h. */
-#include <math.h>
-
 #include "base/median.h"
 #include "sessions/why/why_impl.h"
 
