@@ -4,8 +4,6 @@
  * answer depends on its own line alone: not on what else runs, nor on how many at once. At most two
  * prompts a slot are submitted at a time, so a long file needs no more memory than a short one. */
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/json.h"

@@ -1,9 +1,6 @@
 /* See change.h. */
 #include "cli/change.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -2,8 +2,6 @@
 #include "cli/load_words.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/listing.h"
 

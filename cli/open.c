@@ -1,7 +1,6 @@
 /* See open.h. */
 #include "cli/open.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/models.h"

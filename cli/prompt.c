@@ -1,10 +1,6 @@
 /* See prompt.h. */
 #include "cli/prompt.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/text/held.h"
 
 int prompt_encode(const struct tokenizer *t, const char *text, size_t size, int32_t **ids,

@@ -1,8 +1,6 @@
 /* See run.h. */
 #include "cli/run.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/json.h"

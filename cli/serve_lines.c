@@ -5,9 +5,6 @@
  * at once would share the processor's cores, and the former sessions are closed. */
 #include "cli/serve_lines.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>

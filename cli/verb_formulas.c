@@ -1,7 +1,5 @@
 /* cutaway formulas: the arithmetic of inference with a model's numbers, as the view shows it.
  * Thread: main's. */
-#include <math.h>
-
 #include "base/listing.h"
 #include "base/text.h"
 #include "cli/open.h"

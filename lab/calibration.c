@@ -1,9 +1,6 @@
 /* See calibration.h. */
 #include "lab/calibration.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "engine/core/engine_impl.h"

@@ -1,10 +1,6 @@
 /* See layer_part.h. */
 #include "lab/layer_part.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "engine/core/engine_impl.h"
 

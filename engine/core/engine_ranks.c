@@ -1,8 +1,5 @@
 /* See engine_impl.h. Messages from rank 0: a head, then its bytes. After a step each follower
  * answers with what it did. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"

@@ -1,6 +1,4 @@
 /* What ranks have and do, as events. See engine_ranks_impl.h. */
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "engine/core/engine_ranks_impl.h"

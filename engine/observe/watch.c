@@ -2,9 +2,6 @@
  * read after a step from what its ops wrote (engine/run/layer_watch.h) and from the states
  * themselves. Told of each row whose logits are wanted; of a prompt's other rows experts are
  * counted. Thread: the engine's. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/observe/watch.h"
 #include "engine/run/layer_watch.h"
 

@@ -1,8 +1,4 @@
 /* Which experts rows use (event experts). See watch.h. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/observe/watch.h"
 
 enum { HALF_LIFE = 16 };

@@ -1,8 +1,4 @@
 /* What recurrent layers keep and forget (event state). See watch.h. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/observe/watch.h"
 
 enum { RANKS = 16, PAST = 64 };

@@ -2,8 +2,6 @@
  * search_impl.h. */
 #include "engine/search/search_impl.h"
 
-#include <stdio.h>
-
 enum { WAIT_MS = 5 };
 
 struct searches { /* of one engine */

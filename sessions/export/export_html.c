@@ -1,9 +1,6 @@
 /* One self-contained page (export_page.html with the session's data in its middle): no network, no
  * library. All texts go in as JSON inside a script element of a type that is not run, with every <
  * escaped, so that nothing of a session can become markup. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/embed.h"
 #include "base/text.h"
 #include "sessions/export/export_html.h"

@@ -1,8 +1,5 @@
 /* The page's searches, attention and drafters. Searches and attention go in as the events are, and
  * the page folds them; drafters can have a row for every token, so they are summed here. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "sessions/export/export_html.h"
 
 enum { MOST_SEARCH_ROWS = 100000, MOST_ATTENTION = 4 << 20 /* bytes of shares */ };

@@ -1,8 +1,6 @@
 /* See svg.h. Two passes over the rows: shapes (grounds, bars, lines), then text over them. */
 #include "tui/term/svg.h"
 
-#include <string.h>
-
 /* The font's size is such that a character of DejaVu Sans Mono is exactly a cell wide: some
  * programs ignore textLength. */
 enum { CELL_W = 10, CELL_H = 20, BASELINE = 15, MARGIN = 10, RECTS = 4 };

@@ -1,8 +1,6 @@
 /* See search_tree.h. */
 #include "tui/views/search_tree.h"
 
-#include <math.h>
-
 #include "engine/search/search.h"
 
 enum search_sort search_sort(const struct tl_search *s)
