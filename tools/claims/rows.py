@@ -22,7 +22,7 @@ from prices import connections, outliers, pruned, rounded, skips, smoothed, zero
 from quants import (apart, fewer_bits, granularity, kept, opened, salient, second_order, split, thinned, three_bits,
                     weight_only)
 from ranks import handed, networked, pipeline, sequence, tensor
-from steps import (beyond, contiguous, cuda_modes, depths, formats, groups, heads, load, loads, memory_sheet, paged, pause,
+from steps import (beyond, contiguous, cuda_modes, depths, formats, groups, heads, load, loads, memory_sheet, on_gpu, paged, pause,
                    pools, predictions, prompts_together, replicas, roofs, row_costs, sequences, shapes, sizes, static_batches,
                    swept, threads, ways)
 from traffic import (apart as phases_apart, budgets, classes, engines, lengths_of_load, padded, pauses, rates, routed, served,
@@ -72,26 +72,27 @@ ROWS = [
     Row("0.5", "Speculation needs excess compute, as a local single user has it.", lambda: merge(roofs(), row_costs()),
         "decoding uses {decode.ops:.0%} of the 8-bit multiply-adds; 4 rows cost {at[4]:.2f} times 1 row",
         lambda m: m.decode.ops < 0.5 and m.at[4].median < 2.5, "no arithmetic is idle here"),
-    Row("0.6", "A batch takes as long as one sequence.", lambda: merge(loads(), rows=row_costs()),
+    Row("0.6", "A batch takes as long as one sequence.", lambda: merge(loads(), on_gpu(), rows=row_costs()),
         "a step of 2, 4, 8, 16, 32 sequences takes {cost[2]:.2f}, {cost[4]:.2f}, {cost[8]:.2f}, {cost[16]:.2f}, "
         "{cost[32]:.2f} times one of 1; rows of one sequence: 2 {rows.at[2]:.2f}, 4 {rows.at[4]:.2f}, 16 "
-        "{rows.at[16]:.2f}", lambda m: m.cost[32] < 1.2,
+        "{rows.at[16]:.2f}; on a GPU ({gpu}) 16 and 64 sequences {gpu16:.1f} and {gpu64:.1f}", lambda m: m.cost[32] < 1.2,
         "rows soon cost arithmetic: 32 take {cost[32]:.1f} times as long as 1",
         where=(lambda m: m.rows.flat > 1,
-               "{rows.flat} rows on this CPU: beyond them arithmetic, not reads, bounds the step"),
-        lacks="the same on a GPU"),
+               "{rows.flat} rows on this CPU: beyond them arithmetic, not reads, bounds the step")),
     Row("0.7", "Beam search lives off cheap batches.", lambda: search("--beam", "4"),
         "beam of 4: {speed:.2f} times the tokens a second of one sample; {saved:.0%} of pages saved by sharing",
         lambda m: m.speed.median > 1, "the batch is no faster here"),
     Row("0.7b", "So does Monte-Carlo tree search.", lambda: search("--mcts", "16,3,8"),
         "16 simulations: {speed:.2f} times the tokens a second of one sample; {saved:.0%} of pages saved by sharing",
         lambda m: m.speed.median > 1, "the batch is no faster here"),
-    Row("0.8", "Speed and parameter count are directly proportional.", sizes,
+    Row("0.8", "Speed and parameter count are directly proportional.", lambda: merge(sizes(), on_gpu()),
         "135M {at[135M].ms:.1f}, 360M {at[360M].ms:.1f}, 1B {at[1B].ms:.1f} ms a token (Q4_1); bytes 1B to 135M "
-        "{bytes:.2f}, time {time:.2f}", lambda m: 0.9 < m.time / m.bytes < 1.1,
+        "{bytes:.2f}, time {time:.2f}; on a GPU ({gpu}) 135M {gpu_ms[135M]:.2f}, 1B {gpu_ms[1B-Q4_1]:.2f}, 8B {gpu_ms[8B-Q4_1]:.2f} ms",
+        lambda m: 0.9 < m.time / m.bytes < 1.1 and m.gpu_time > 40,
         "what does not grow with the weights (attention, barriers, the draw) has a share that shrinks with the size",
         where=(lambda m: 0.6 < m.time / m.bytes < 1.67,
-               "a factor of 1.7 over this range"), lacks="8B, and the same on a GPU"),
+               "a processor whose reads bound each token; on the GPU 8B has 48 times the weights of 135M and takes {gpu_time:.1f} times as "
+               "long: the instructions of kernels, one after the other, bound the small one")),
     Row("0.9", "Decoding is autoregressive: N tokens are N inferences.", shapes,
         "{tokens} tokens after the first in {steps} steps", lambda m: m.tokens == m.steps,
         "steps gave other numbers of tokens"),
@@ -250,8 +251,9 @@ ROWS = [
         "{linked.step_ms:.1f} ms, {q8.step_ms:.1f} between threads; over a network of 100 Mbit/s and 1 ms {net.real:.0f} ms between "
         "processes, where the count says {net.linked:.0f}, to the same bits: {net.same}",
         lambda m: m.equal and m.net.same and m.q8.kb < 0.75 * m.f32.kb and m.lossy, "8 bits save less than a quarter"),
-    Row("1.7", "Low precision has faster native arithmetic.", formats, "prompts: Q8_0 {prompt16:.2f} times as fast as F16",
-        lambda m: m.prompt16 > 1.2, "products of 8 bits are no faster here", lacks="tensor cores of a GPU"),
+    Row("1.7", "Low precision has faster native arithmetic.", lambda: merge(formats(), on_gpu()),
+        "prompts: Q8_0 {prompt16:.2f} times as fast as F16; by the tensor cores of a GPU ({gpu}) {gpu_prompt:.2f} times",
+        lambda m: m.prompt16 > 1.2, "products of 8 bits are no faster here"),
     Row("1.8", "8 bits made MobileNet twice as fast for 2 % of accuracy (arXiv:1712.05877).",
         lambda: merge(formats(), act=activations(), small=from_16(), task=score_in_eight()),
         "Q8_0 against F32: decoding {decode8:.2f} times; 8-bit activations cost {act.more:+.1%} perplexity; weights from 16 bits to 8: "
