@@ -219,7 +219,7 @@ static int put_option(struct cli *c, const struct option *o, const char *value, 
 /* word: an option, with dashes or without. Returns how many words were used, or -1. */
 static int parse_option(struct cli *c, const char *word, const char *next, struct err *e)
 {
-	char name[32], arg[64];
+	char name[32], arg[128];
 	const char *value, *fixed;
 	struct option o;
 	bool takes;

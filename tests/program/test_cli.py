@@ -54,7 +54,8 @@ def test_help():
         check(f"{verb} --help", status == 0 and f"cutaway {verb}" in out.decode(), out)
     check("help lines fit 80 columns", all(len(line) < 80 for verb in VERBS for line in
           cutaway(verb, "--help")[1].decode().splitlines()))
-    check("help tells the defaults", "(0.7)" in cutaway("run", "--help")[1].decode())
+    help_of_run = cutaway("run", "--help")[1].decode()
+    check("help tells the defaults, and long lists of values whole", "(0.7)" in help_of_run and "|int8-tensor\n" in help_of_run)
     status, out, _ = cutaway("--version")
     check("--version", status == 0 and re.match(rb"cutaway \d+\.\d+\.\d+ \(arithmetic \d+\)", out), out)
     status, out, _ = cutaway("--man")
