@@ -322,6 +322,8 @@ static int check_whole(struct cli *c, struct err *e)
 		return err_set(e, ERR_USAGE, "%s: '%s' is too much; %s", v->name,
 			c->operand[v->max_operands],
 			v->max_operands ? "quote a text of several words" : "it takes options only");
+	if (c->api_key && !*c->api_key)
+		return err_set(e, ERR_USAGE, "--api-key: it is empty");
 	if (c->record && c->no_record)
 		return err_set(e, ERR_USAGE, "--record and --no-record exclude each other");
 	if (c->preset && preset_read(c->preset, take_preset, c, e))
