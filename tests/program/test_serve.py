@@ -600,6 +600,12 @@ def test_fields(s):
                         ("seed", 0.5), ("seed", 2**64), ("stop_token_ids", [1.5]), ("stop_token_ids", [10**9]), ("stop_token_ids", 5)):
         got = told(CHAT, {"messages": HELLO, name: value})
         check(f"the error names the field: {name}", got[0] == 400 and got[1].startswith(name) and got[2] == name, got)
+    for path, fields in ((TEXT, {"prompt": "a", "top_logprobs": 2}), ("/score", {"prompt": "a b", "logprobs": 1}), ("/score", {"prompt": "a b", "best_of": 2}),
+                         ("/score", {"prompt": ["a b", "c d"]}), ("/tokenize", {"prompt": ["a", "b"]}), ("/v1/responses", {"input": "a", "logprobs": True}),
+                         ("/v1/responses", {"input": "a", "best_of": 2}), ("/v1/responses", {"input": "a", "text": {"verbosity": "low"}}),
+                         ("/v1/messages", {"messages": HELLO, "best_of": 2}), ("/v1/messages", {"messages": HELLO, "logprobs": True})):
+        got, name = told(path, fields), "verbosity" if "text" in fields else list(fields)[-1]
+        check(f"{path}: what its answer has no place for is refused: {name}", got[0] == 400 and got[2] == name, got)
     body = '{"prompt": "abc%s", "max_tokens": 2}'
     for name, text, words in (("an escaped NUL", body % "\\u0000x", "\\u0000"), ("a NUL", body % "\0x", "NUL"), ("half a pair", body % "\\ud800x", "surrogate"),
                               ("its other half", body % "\\udc00x", "surrogate"), ("bytes that are no UTF-8", (body % "").encode() + b'\xff', "UTF-8"),
