@@ -12,6 +12,7 @@
 #include "base/paths.h"
 #include "base/preset.h"
 #include "base/recordings.h"
+#include "base/text.h"
 #include "cli/cli.h"
 
 static const struct setting shared[] = {
@@ -100,12 +101,7 @@ bool option_at(struct cli *c, int i, struct option *out)
 
 static bool has_word(const char *list, const char *word)
 {
-	for (size_t n; *list; list += n + (list[n] == '|')) {
-		n = strcspn(list, "|");
-		if (strlen(word) == n && !memcmp(list, word, n))
-			return true;
-	}
-	return false;
+	return text_word(list, '|', word, strlen(word)) >= 0;
 }
 
 bool option_taken(const struct option *o, const struct verb *v)
