@@ -123,10 +123,14 @@ def test_texts(s):
     check("a stop string ends it, and is no part of it", cut["text"] == text[:text.index(stop)] and cut["finish_reason"] == "stop",
           (text, cut))
     told = s.post("/score", prompt=ids)
-    done = subprocess.run([PROGRAM, "score", "--json", "--model", TINY, "--ctx", "256", "-"], input=b"Once upon a time", capture_output=True,
-                          env=ENV, check=False)
+    file = os.path.join(TMP.name, "once.txt")
+    with open(file, "w", encoding="utf-8") as f:
+        f.write("Once upon a time")
+    done = subprocess.run([PROGRAM, "score", "--json", "--model", TINY, "--ctx", "256", file], capture_output=True, env=ENV, check=False)
     check("log-probabilities of a text", len(told["logprobs"]) == len(ids) - 1 and all(p < 0 for p in told["logprobs"]) and
-          abs(sum(told["logprobs"]) - told["sum"]) < 1e-6, (told, done.stderr))
+          abs(sum(told["logprobs"]) - told["sum"]) < 1e-6, told)
+    check("they are those of the command", [f"{p:.7g}" for p in told["logprobs"]] == [f"{p:.7g}" for p in json.loads(done.stdout or b'{"logp": []}')["logp"]],
+          (told, done))
 
 
 def test_logprobs(s):
