@@ -543,6 +543,21 @@ static void test_cancel(void **state)
 	engine_close(e);
 }
 
+/* Room to count the members' pages grows with the pool. */
+static void test_more_pages(void **state)
+{
+	static struct told t;
+	int32_t ids[PROMPT];
+	struct engine_request q = request_of(ids, 8);
+	struct engine *e = open_engine(2, 16, &t);
+	struct err err = { 0 };
+
+	(void)state;
+	assert_int_equal(engine_set(e, "pages", "4096", &err), 0);
+	assert_true(run(e, begin(e, "best:2", &q), 500).done);
+	engine_close(e);
+}
+
 /* A judge that takes its time: it is asked `late` times before it knows. */
 struct slow_judge {
 	int calls, begun, stopped, most, late, asked;
@@ -714,6 +729,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_else_matters),
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_cancel),
+		cmocka_unit_test(test_more_pages),
 		cmocka_unit_test(test_command),
 		cmocka_unit_test(test_slow_command),
 		cmocka_unit_test(test_hanging_command),
