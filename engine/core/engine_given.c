@@ -87,7 +87,8 @@ const struct request_kind request_verify = { .given = true, .after = after_verif
 static void after_pin(struct engine *e, const struct plan_item *item)
 {
 	item->r->computed += item->n_rows;
-	engine_note_seen(e, item, -1);
+	if (item->r->computed < item->r->n_ids)
+		engine_note_seen(e, item, -1);
 	go_on(e, item->r, item->r->n_ids);
 }
 
