@@ -37,12 +37,12 @@ static void print_wrapped(const char *text, int indent)
 static void print_row(const char *left, const char *doc)
 {
 	enum { DOC = 27 };
-	int n = printf("  --%s", left);
+	const int room = DOC - 6 - (int)strlen(left);
 
-	if (n + 2 > DOC)
-		printf("\n%*s", DOC, "");
-	else
-		printf("%*s", DOC - n, "");
+	printf("  --");
+	if (room < 0)
+		print_wrapped(left, 6);
+	printf("%s%*s", room < 0 ? "" : left, room < 0 ? DOC : room + 2, "");
 	print_wrapped(doc, DOC);
 }
 
@@ -50,7 +50,7 @@ static void print_row(const char *left, const char *doc)
 static const char *option_words(
 	const char *name, const struct setting *s, const char *value, char *buf, size_t cap)
 {
-	char arg[64];
+	char arg[128];
 
 	setting_arg(s, arg, sizeof arg);
 	snprintf(buf, cap, "%s%s%s", name, *arg && !value ? " " : "", value ? "" : arg);
@@ -59,7 +59,7 @@ static const char *option_words(
 
 static void print_option(const struct option *o)
 {
-	char left[96], doc[512];
+	char left[160], doc[512];
 
 	print_row(option_words(o->s->name, o->s, NULL, left, sizeof left),
 		setting_doc(o->s, o->base, doc, sizeof doc));
@@ -219,7 +219,7 @@ static void man_facts(const struct setting *s)
 
 static void man_option(const struct option *o, bool first)
 {
-	char words[96], doc[512];
+	char words[160], doc[512];
 
 	if (first)
 		printf(".SS %s\n", o->s->group);

@@ -179,9 +179,9 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 	int32_t *near_zero; /* [n_observed, n_heads] visible probabilities below `threshold` */
 	int32_t share_stride;
 	float threshold;
-	/* A layer of an encoder-decoder model: on a GPU, where rows are observed, and with a matrix it
-	 * has no faster way than the definition. Ranges may end before a row's own position. adds: to
-	 * the share and near_zero of the op before */
+	/* A layer of an encoder-decoder model: on a GPU, and with a matrix, it has no faster way than
+	 * the definition. Ranges may end before a row's own position. adds: to the share, near_zero and
+	 * attn_score of the op before */
 	bool relative, adds;
 	bool ahead;            /* rows see later ones of the step */
 	const float *bias;     /* [.., n_heads] by bucket, added to a score (rule 23); NULL: none */

@@ -216,8 +216,11 @@ static int read_amounts(struct query *a, const cJSON *o, struct err *e)
 		return -1;
 	if (a->stream && a->best_of > a->n)
 		return err_set(e, ERR_USAGE, "best_of: it is known at the end only, so not with stream");
-	if ((a->kind == QUERY_PIN || a->kind == QUERY_SCORE) && (a->n > 1 || a->stream))
-		return err_set(e, ERR_USAGE, "%s: there is no answer here", a->stream ? "stream" : "n");
+	if ((a->kind == QUERY_PIN || a->kind == QUERY_SCORE) && (a->best_of > 1 || a->stream))
+		return err_set(e, ERR_USAGE, "%s: there is no answer here",
+			a->stream  ? "stream"
+			: a->n > 1 ? "n"
+					   : "best_of");
 	return 0;
 }
 

@@ -362,7 +362,7 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	int32_t *ids = NULL;
 	int64_t id = -1;
 
-	if (!(e->form && e->form->check(e, &own, owner, &ids, err)) && !check_ids(e, &own, err) &&
+	if (!(e->form && e->form->vet(e, &own, owner, &ids, err)) && !check_ids(e, &own, err) &&
 		!check_sampling(e, &own, err) && !engine_check_pooling(e, &own, err))
 		id = submit(e, &own, owner, data, out, err);
 	free(ids);

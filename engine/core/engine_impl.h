@@ -84,7 +84,7 @@ struct request_form {
 	int32_t max_out;                   /* outputs that a step has; 0: as other models' */
 	/* ERR_USAGE where the model cannot do what q asks for; owned: for a search. May give q other
 	 * ids, which *ids then is, malloc'd, for the caller to free. */
-	int (*check)(const struct engine *e, struct engine_request *q, bool owned, int32_t **ids,
+	int (*vet)(const struct engine *e, struct engine_request *q, bool owned, int32_t **ids,
 		struct err *err);
 	int (*open)(struct engine *e, struct request *r, struct err *err);
 	/* Why it can never be computed, "": it can. NULL: any can. */

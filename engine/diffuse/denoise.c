@@ -101,7 +101,7 @@ static const char *refuses(const struct engine *e, const struct engine_request *
 	return "";
 }
 
-static int check(
+static int vet(
 	const struct engine *e, struct engine_request *q, bool owned, int32_t **ids, struct err *err)
 {
 	const char *why = refuses(e, q, owned);
@@ -325,7 +325,7 @@ static bool is_diffusion(const struct model *m)
 const struct request_form canvas_form = {
 	.of = is_diffusion,
 	.max_out = CANVAS_MOST,
-	.check = check,
+	.vet = vet,
 	.open = open_canvas,
 	.never_fits = never_fits,
 };

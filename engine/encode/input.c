@@ -58,7 +58,7 @@ static bool has_encoder(const struct model *m)
 	return m->n_encoder > 0;
 }
 
-static int check(
+static int vet(
 	const struct engine *e, struct engine_request *q, bool owned, int32_t **ids, struct err *err)
 {
 	(void)owned;
@@ -100,7 +100,7 @@ static void plan_inputs(struct sched *s, struct plan *p)
 
 const struct request_form encoder_form = {
 	.of = has_encoder,
-	.check = check,
+	.vet = vet,
 	.open = open_input,
 	.plan_first = plan_inputs,
 };

@@ -114,7 +114,7 @@ static int begins_with_itself(struct look *l, int32_t rule, struct err *e, int d
 	return 0;
 }
 
-static int check(struct look *l, struct err *e)
+static int well_founded(struct look *l, struct err *e)
 {
 	const struct grammar *g = l->g;
 
@@ -319,7 +319,7 @@ int grammar_compile(struct grammar *g, struct program *out, struct err *e)
 	l.seen = calloc((size_t)g->n_rules, sizeof *l.seen);
 	if (!l.ends || !l.empty || !l.seen || !ARRAY_ROOM(l.todo, l.cap_todo, 64))
 		err_set(e, ERR_MEMORY, "no memory");
-	else if (!check(&l, e))
+	else if (!well_founded(&l, e))
 		rc = build(g, &l, out, e);
 	free(l.ends);
 	free(l.empty);

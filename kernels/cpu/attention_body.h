@@ -470,8 +470,7 @@ void ATTENTION(struct k_op *op, int tid, int n_threads, void *scratch)
 	struct attend_item item;
 	struct work w;
 
-	if (k_value_dim(a->kv) % 16 || !attend_plan(&p, a, n_threads) ||
-		(a->relative && (a->matrix || p.observed))) {
+	if (k_value_dim(a->kv) % 16 || !attend_plan(&p, a, n_threads) || (a->relative && a->matrix)) {
 		k_ref_attention(op, tid, n_threads, scratch);
 		return;
 	}

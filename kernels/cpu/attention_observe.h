@@ -68,16 +68,20 @@ static inline void count_low(
 	}
 }
 
-/* Turns sums of eight groups into shares; only the first n exist. */
-static inline void scale_sums(const float *sums, int32_t n, float e, float inv_l, float *share)
+/* Turns sums of eight groups into shares, or adds to them; only the first n exist. */
+static inline void scale_sums(
+	const float *sums, int32_t n, float e, float inv_l, bool adds, float *share)
 {
+	const __m256i there = _mm256_castps_si256(seen_lanes((1u << (n < 8 ? n : 8)) - 1));
 	__m256 v = _mm256_mul_ps(_mm256_loadu_ps(sums), _mm256_set1_ps(e));
 
 	v = _mm256_mul_ps(v, _mm256_set1_ps(inv_l));
+	if (adds)
+		v = _mm256_add_ps(_mm256_maskload_ps(share, there), v);
 	if (n >= 8)
 		_mm256_storeu_ps(share, v);
 	else
-		_mm256_maskstore_ps(share, _mm256_castps_si256(seen_lanes((1u << n) - 1)), v);
+		_mm256_maskstore_ps(share, there, v);
 }
 
 /* Observes one span of the queries q0 … q0 + n - 1, at index `at` of the store. */
@@ -107,7 +111,7 @@ static inline void observe_span(const struct attend_plan *p, const struct attend
 
 			if (to && first_group < w->n_groups)
 				scale_sums(st->sums + (first + (size_t)i) * K_SPAN_GROUPS,
-					w->n_groups - first_group, e[i], w->inv_l, to + first_group);
+					w->n_groups - first_group, e[i], w->inv_l, p->a->adds, to + first_group);
 		}
 	}
 }
@@ -117,19 +121,20 @@ static void observe_begin(
 	const struct attend_plan *p, const struct attend_item *item, int32_t query)
 {
 	const struct k_attention *a = p->a;
-	const int32_t r = attend_row_of(p, item, query);
+	const int32_t r = attend_row_of(p, item, query), n_groups = a->rows[r].pos / K_GROUP + 1;
 	float *share;
 
-	if (!is_observed(p, item, query))
+	if (!is_observed(p, item, query) || a->adds)
 		return;
 	if (a->near_zero)
 		*near_zero_of(p, item, query) = 0;
 	share = share_of(p, item, query);
-	for (int32_t span = 0; share && span < a->rows[r].pos / K_SPAN; span++) {
-		const struct k_bits seen = k_row_bits(a, r, item->kv_head, span);
+	for (int32_t g = 0; share && g < n_groups; g += K_SPAN_GROUPS) {
+		const struct k_bits seen = k_row_bits(a, r, item->kv_head, g / K_SPAN_GROUPS);
+		const int32_t n = n_groups - g < K_SPAN_GROUPS ? n_groups - g : K_SPAN_GROUPS;
 
 		if (!k_bits_any(&seen))
-			memset(share + span * K_SPAN_GROUPS, 0, K_SPAN_GROUPS * sizeof *share);
+			memset(share + g, 0, (size_t)n * sizeof *share);
 	}
 }
 

@@ -30,6 +30,7 @@
 	X(AHEAD, heads, "heads-together")                                                              \
 	X(AHEAD, jacobi, "jacobi-and-lookahead")                                                       \
 	X(AHEAD, search, "search")                                                                     \
+	X(AHEAD, best_of, "best-of-n")                                                                 \
 	X(SIGHT, attention, "attention")                                                               \
 	X(SIGHT, scores, "scores-in-memory")                                                           \
 	X(SIGHT, row_sees, "what-a-row-sees")                                                          \
@@ -54,6 +55,7 @@
 	X(MODELS, experts, "experts")                                                                  \
 	X(MODELS, recall, "states-and-recall")                                                         \
 	X(MODELS, unchosen, "a-state-that-does-not-choose")                                            \
+	X(MODELS, conversions, "conversions")                                                          \
 	X(MODELS, diffusion, "diffusion")
 
 #define X(topic, id, name) EMBED(lesson_##id, "demos/lessons/" name ".md");

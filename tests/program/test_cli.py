@@ -54,7 +54,8 @@ def test_help():
         check(f"{verb} --help", status == 0 and f"cutaway {verb}" in out.decode(), out)
     check("help lines fit 80 columns", all(len(line) < 80 for verb in VERBS for line in
           cutaway(verb, "--help")[1].decode().splitlines()))
-    check("help tells the defaults", "(0.7)" in cutaway("run", "--help")[1].decode())
+    help_of_run = cutaway("run", "--help")[1].decode()
+    check("help tells the defaults, and long lists of values whole", "(0.7)" in help_of_run and "|int8-tensor\n" in help_of_run)
     status, out, _ = cutaway("--version")
     check("--version", status == 0 and re.match(rb"cutaway \d+\.\d+\.\d+ \(arithmetic \d+\)", out), out)
     status, out, _ = cutaway("--man")
@@ -140,6 +141,14 @@ def test_usage_errors():
             ("too few operands", ["verify"], "FILE"),
             ("--record with --no-record", ["run", "--record", "a.db", "--no-record", "x"], "exclude"),
             ("a single dash", ["-x"], "two dashes"),
+            ("a table where there is none", ["run", "--csv", "a.csv", "x"], "--csv"),
+            ("a search of many prompts", ["run", "--batch", "a.txt", "--best-of", "2"], "search"),
+            ("a judge without a search", ["run", "--score", "wc", "x"], "--best-of"),
+            ("one table of a format that has all", ["export", "x.db", "--to", "jsonl", "--table", "token"], "--table is for csv"),
+            ("JSON of what is no list", ["cache", "clear", "--json"], "--json"),
+            ("JSON of a file that goes", ["sessions", "delete", "x", "--json"], "--json"),
+            ("JSON of the lessons' list", ["lesson", "--json"], "--json"),
+            ("a key that is no key", ["serve", "--api-key", ""], "--api-key"),
             ("an empty stop text", ["run", "--stop", "", "x"], "--stop")):
         status, out, err = cutaway(*args)
         good = err.count("\n") == 1 and err.startswith("cutaway: ") and word in err and not out

@@ -123,10 +123,14 @@ def test_texts(s):
     check("a stop string ends it, and is no part of it", cut["text"] == text[:text.index(stop)] and cut["finish_reason"] == "stop",
           (text, cut))
     told = s.post("/score", prompt=ids)
-    done = subprocess.run([PROGRAM, "score", "--json", "--model", TINY, "--ctx", "256", "-"], input=b"Once upon a time", capture_output=True,
-                          env=ENV, check=False)
+    file = os.path.join(TMP.name, "once.txt")
+    with open(file, "w", encoding="utf-8") as f:
+        f.write("Once upon a time")
+    done = subprocess.run([PROGRAM, "score", "--json", "--model", TINY, "--ctx", "256", file], capture_output=True, env=ENV, check=False)
     check("log-probabilities of a text", len(told["logprobs"]) == len(ids) - 1 and all(p < 0 for p in told["logprobs"]) and
-          abs(sum(told["logprobs"]) - told["sum"]) < 1e-6, (told, done.stderr))
+          abs(sum(told["logprobs"]) - told["sum"]) < 1e-6, told)
+    check("they are those of the command", [f"{p:.7g}" for p in told["logprobs"]] == [f"{p:.7g}" for p in json.loads(done.stdout or b'{"logp": []}')["logp"]],
+          (told, done))
 
 
 def test_logprobs(s):
@@ -600,6 +604,12 @@ def test_fields(s):
                         ("seed", 0.5), ("seed", 2**64), ("stop_token_ids", [1.5]), ("stop_token_ids", [10**9]), ("stop_token_ids", 5)):
         got = told(CHAT, {"messages": HELLO, name: value})
         check(f"the error names the field: {name}", got[0] == 400 and got[1].startswith(name) and got[2] == name, got)
+    for path, fields in ((TEXT, {"prompt": "a", "top_logprobs": 2}), ("/score", {"prompt": "a b", "logprobs": 1}), ("/score", {"prompt": "a b", "best_of": 2}),
+                         ("/score", {"prompt": ["a b", "c d"]}), ("/tokenize", {"prompt": ["a", "b"]}), ("/v1/responses", {"input": "a", "logprobs": True}),
+                         ("/v1/responses", {"input": "a", "best_of": 2}), ("/v1/responses", {"input": "a", "text": {"verbosity": "low"}}),
+                         ("/v1/messages", {"messages": HELLO, "best_of": 2}), ("/v1/messages", {"messages": HELLO, "logprobs": True})):
+        got, name = told(path, fields), "verbosity" if "text" in fields else list(fields)[-1]
+        check(f"{path}: what its answer has no place for is refused: {name}", got[0] == 400 and got[2] == name, got)
     body = '{"prompt": "abc%s", "max_tokens": 2}'
     for name, text, words in (("an escaped NUL", body % "\\u0000x", "\\u0000"), ("a NUL", body % "\0x", "NUL"), ("half a pair", body % "\\ud800x", "surrogate"),
                               ("its other half", body % "\\udc00x", "surrogate"), ("bytes that are no UTF-8", (body % "").encode() + b'\xff', "UTF-8"),

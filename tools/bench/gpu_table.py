@@ -3,6 +3,7 @@
 and what is aimed at; the newest figure alone; or the kernels in a file of ncu.
 
     gpu_table.py bench.jsonl; gpu_table.py --last bench.jsonl; gpu_table.py --ncu ncu-135M.csv
+    gpu_table.py --csv 'NVIDIA H200, commit c23c45e9' bench.jsonl >docs/gpu.csv     which tools/claims reads
 """
 import csv
 import json
@@ -84,9 +85,19 @@ def show_kernels(path):
               f"  {', '.join(f'{k} {v:.1f}' for v, k in stalls[:3])}")
 
 
-def table(path):
+def read(path):
     with open(path, encoding="utf-8") as f:
-        runs = {(r["figure"], r["model"]): r for r in map(json.loads, f)}
+        return {(r["figure"], r["model"]): r for r in map(json.loads, f)}
+
+
+def figures(machine, path):
+    rows = csv.writer(sys.stdout, lineterminator="\n")
+    rows.writerow(["machine", "model", "figure", "value"])
+    rows.writerows([machine, model, figure, f"{value(run):.5g}"] for (figure, model), run in read(path).items())
+
+
+def table(path):
+    runs = read(path)
     known = {key: value(run) for key, run in runs.items()}
     reads = known.get(("read_gb_s", "135M"))
     for (figure, model), run in runs.items():
@@ -101,6 +112,8 @@ def table(path):
 if __name__ == "__main__":
     if sys.argv[1] == "--ncu":
         show_kernels(sys.argv[2])
+    elif sys.argv[1] == "--csv":
+        figures(*sys.argv[2:])
     elif sys.argv[1] == "--last":
         with open(sys.argv[2], encoding="utf-8") as lines:
             print(last(json.loads(lines.read().splitlines()[-1])))

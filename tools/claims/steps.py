@@ -341,6 +341,18 @@ def together(heads, depth, n):
                    mb=r.one(f"SELECT avg(bytes) / 1e6 FROM step WHERE {where}"))
 
 
+@measure()
+def on_gpu():
+    """What a GPU took, when there was one: ms a token, what 16 and 64 sequences take for one, prompts of 8 bits for 16."""
+    rows = lab.table("docs/gpu.csv", "make test-gpu")
+    tok_s = {(row["model"], row["figure"]): float(row["value"]) for row in rows}
+    one = {model: tok_s[model, "decode_tok_s"] for model in ("135M", "1B-Q4_1", "8B-Q4_1")}
+    return Numbers(gpu=rows[0]["machine"].split(",")[0], gpu_ms={model: 1000 / x for model, x in one.items()},
+                   gpu_time=one["135M"] / one["8B-Q4_1"],
+                   gpu16=16 * one["135M"] / tok_s["135M", "batch16_tok_s"], gpu64=64 * one["135M"] / tok_s["135M", "batch64_tok_s"],
+                   gpu_prompt=tok_s["1B-Q8_0", "prefill_tok_s"] / tok_s["1B-F16", "prefill_tok_s"])
+
+
 @measure("table fast")
 def swept():
     """16 key-value heads against 2, by depth and batch: the whole token's time, and the bytes of a step."""

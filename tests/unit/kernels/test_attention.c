@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "kernels/format/cache.h"
+#include "kernels/visible.h"
 #include "tests/support/isa_rig.h"
 
 /* What rows see. */
@@ -26,14 +27,17 @@ enum see {
 	SEE_STRIDE_MASK,
 	SEE_ROTATED,
 	SEE_AHEAD,
+	SEE_BIASED,
 	N_SEES
 };
-enum { MAX_RANGES = 5, MOST_AHEAD = 200 };
+enum { MAX_RANGES = 5, MOST_AHEAD = 200, BUCKETS = 16, MOST_HEADS = 16 };
 
 struct shape {
 	int32_t head_dim, n_heads, n_kv_heads, page_size;
 };
 static int32_t value_dim; /* of the shape, if values are a part of the keys; else 0 */
+static float bias[BUCKETS * MOST_HEADS];
+static int32_t bucket[2 * K_DISTANCE + 1];
 
 struct seen {
 	struct k_acts out;
@@ -60,11 +64,23 @@ static void seen_free(struct seen *s)
 	free(s->near_zero);
 }
 
-static void use(struct k_op *op, const struct seen *s)
+/* What is there before: the same for all, since an op may add to it. */
+static void begin_at(float *share, size_t n)
 {
+	for (size_t i = 0; i < n; i++)
+		share[i] = (float)(i % 7) / 8;
+}
+
+static void use(struct k_op *op, const struct seen *s, int32_t n_observed)
+{
+	const size_t rows = (size_t)n_observed * (size_t)op->u.attention.n_heads;
+
 	op->u.attention.out = s->out;
 	op->u.attention.share = s->share;
 	op->u.attention.near_zero = s->near_zero;
+	begin_at(s->share, rows * (size_t)op->u.attention.share_stride);
+	for (size_t i = 0; i < rows; i++)
+		s->near_zero[i] = (int32_t)(i % 5);
 }
 
 /* Random ranges up to pos + 1, in the middle of groups as well as on the borders of spans. */
@@ -100,7 +116,14 @@ static void make_ranges(enum see see, int32_t pos, struct k_range *out)
 		return;
 	if (see == SEE_ROTATED)
 		see = SEE_SINKS;
-	if (see == SEE_SELECTED || (see == SEE_STRIDE_MASK && rig_next() % 2))
+	if (see == SEE_BIASED && rig_next() % 2) { /* another's positions, which end before this row's
+												*/
+		out[0] = (struct k_range){ 0, 1 + (int32_t)(rig_next() % (uint32_t)(pos + 1)) };
+		for (int i = 1; i < MAX_RANGES; i++)
+			out[i] = (struct k_range){ out[0].end, out[0].end };
+		return;
+	}
+	if (see == SEE_SELECTED || see == SEE_BIASED || (see == SEE_STRIDE_MASK && rig_next() % 2))
 		see = SEE_ALL;
 	if (see == SEE_RANDOM || see == SEE_STRIDE_MASK)
 		random_ranges(pos, out);
@@ -140,6 +163,15 @@ static void make_reads(
 	a->selected = see == SEE_SELECTED ? selected : NULL;
 	a->stride_mask = see == SEE_STRIDE_MASK ? stride_mask : NULL;
 	a->n_sinks = 4;
+	if (see != SEE_BIASED)
+		return;
+	a->relative = true;
+	a->adds = rig_next() % 2;
+	rig_fill(bias, sizeof bias / sizeof *bias, 2);
+	a->bias = a->adds && rig_next() % 2 ? NULL : bias;
+	for (int i = 0; i < 2 * K_DISTANCE + 1; i++)
+		bucket[i] = (int32_t)(rig_next() % BUCKETS);
+	a->bucket = bucket;
 }
 
 static bool sees(const struct k_attention *a, int32_t r, int32_t kv_head, int32_t pos)
@@ -215,6 +247,8 @@ static bool masked_span(const struct k_attention *a, int32_t r, int32_t head, in
 		p[t] = 0;
 		for (int32_t d = 0; d < dim && first + t < end_seen(a, r); d++)
 			p[t] = k_fma(q[d], cached(a, r, first + t, 0, kv_head, d), p[t]);
+		if (a->bias)
+			p[t] += k_distance_bias(a, head, first + t - a->rows[r].pos);
 		p[t] = a->softcap > 0 ? k_softcap(p[t], a->softcap) : p[t];
 		if (sees(a, r, kv_head, first + t)) {
 			any = true;
@@ -319,7 +353,7 @@ static void compare_attn_scores(const struct k_attention *a, const float *want, 
 			for (size_t g = 0; g <= (size_t)(a->rows[r].pos / K_GROUP); g++) {
 				if (reads[g])
 					assert_memory_equal(want + at + g, got + at + g, sizeof *got);
-				if (reads[g] && observe >= 0)
+				if (reads[g] && observe >= 0 && !a->adds)
 					assert_memory_equal(want + at + g,
 						a->share + ((size_t)observe * heads + h) * (size_t)a->share_stride + g,
 						sizeof *got);
@@ -337,6 +371,7 @@ static void check_attn_scores(struct k_op *op)
 	a->attn_score_stride = a->share_stride;
 	for (int i = -1; i < n_fast; i++) {
 		a->attn_score = i < 0 ? want : got;
+		begin_at(a->attn_score, n);
 		rig_run(i < 0 ? ref : fast[i], op);
 		compare_attn_scores(a, want, a->attn_score);
 	}
@@ -377,10 +412,10 @@ static void compare(struct k_op *op, int32_t n_observed)
 	struct seen plain = seen_new(a, 0, false);
 	struct k_row *rows = (struct k_row *)(uintptr_t)a->rows;
 
-	use(op, &want);
+	use(op, &want, n_observed);
 	rig_run(ref, op);
 	for (int i = 0; i < n_fast; i++) {
-		use(op, &got);
+		use(op, &got, n_observed);
 		run_next_way(fast[i], op);
 		acts_same(&want.out, &got.out, a->n);
 		if (n_observed) {
@@ -391,7 +426,7 @@ static void compare(struct k_op *op, int32_t n_observed)
 	check_attn_scores(op);
 	for (int32_t r = 0; r < a->n; r++)
 		rows[r].observe = -1;
-	use(op, &plain);
+	use(op, &plain, 0);
 	for (int i = 0; i < n_fast; i++) {
 		run_next_way(fast[i], op);
 		acts_same(&want.out, &plain.out, a->n);
@@ -452,7 +487,7 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 	selected = rig_get((size_t)(n * shape->n_kv_heads * a->selected_stride));
 	make_reads(see, a, selected, stride_mask);
 	own = seen_new(a, n_observed, true);
-	use(&op, &own);
+	use(&op, &own, n_observed);
 	for (int32_t r = 0; r < n; r++)
 		for (int32_t h = 0; h < a->n_heads; h++)
 			masked_row(a, r, h, x + (r * a->n_heads + h) * (wide / a->n_heads));
@@ -694,7 +729,7 @@ static void test_zeros(void **state)
 					pos == FIRST ? 0 : rig_next() % 3 + rig_next() % 2 * 0x8000);
 			}
 		own = seen_new(a, 0, true);
-		use(&op, &own);
+		use(&op, &own, 0);
 		for (int32_t r = 0; r < N; r++)
 			masked_row(a, r, 0, x + r * DIM);
 		rig_run(ref, &op);
