@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ids.h"
+
 enum { PAGE = K_GROUP, TAIL = 2 }; /* tokens of a page; pages that DRAFT_MAX tokens may touch */
 
 static int32_t *take_ints(struct slots *s)
@@ -66,15 +68,6 @@ struct slot *slots_find(struct slots *s, int64_t request)
 	return NULL;
 }
 
-static int32_t common(const struct slot *slot, const int32_t *ids, int32_t n)
-{
-	int32_t same = 0, most = n < slot->n_ids ? n : slot->n_ids;
-
-	while (same < most && slot->ids[same] == ids[same])
-		same++;
-	return same;
-}
-
 /* Of the slots whose request has ended, the one with the longest common prefix, else the least
  * recently used. */
 static struct slot *choose(struct slots *s, const int32_t *ids, int32_t n)
@@ -84,7 +77,7 @@ static struct slot *choose(struct slots *s, const int32_t *ids, int32_t n)
 
 	for (int32_t i = 0; i < s->n_slots; i++) {
 		struct slot *slot = &s->slot[i];
-		int32_t same = slot->request ? -1 : common(slot, ids, n);
+		int32_t same = slot->request ? -1 : ids_common(ids, n, slot->ids, slot->n_ids);
 
 		if (!best || same > best_common || (same == best_common && slot->used < best->used)) {
 			best = slot;
@@ -96,7 +89,7 @@ static struct slot *choose(struct slots *s, const int32_t *ids, int32_t n)
 
 int32_t slot_go_back(struct slot *slot, const int32_t *ids, int32_t n)
 {
-	int32_t same = common(slot, ids, n);
+	int32_t same = ids_common(ids, n, slot->ids, slot->n_ids);
 
 	slot->n_ids = slot->same = same;
 	slot_cut(slot, same);
