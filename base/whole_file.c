@@ -119,3 +119,21 @@ int whole_file_close(struct whole_file *f, int failed, struct err *e)
 	free(f->part);
 	return failed ? -1 : 0;
 }
+
+size_t file_at(int fd, void *bytes, size_t n, size_t at, bool writes)
+{
+	size_t done = 0;
+
+	while (done < n) {
+		char *p = (char *)bytes + done;
+		const off_t to = (off_t)(at + done);
+		const ssize_t got = writes ? pwrite(fd, p, n - done, to) : pread(fd, p, n - done, to);
+
+		if (!got)
+			errno = 0;
+		if (!got || (got < 0 && errno != EINTR))
+			break;
+		done += got > 0 ? (size_t)got : 0;
+	}
+	return done;
+}

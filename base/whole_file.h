@@ -26,3 +26,7 @@ int whole_file_open(struct whole_file *f, const char *name, struct err *e);
 int whole_file_close(struct whole_file *f, int failed, struct err *e);
 /* Whether it is one of SQLite's, as a recording is, or belongs to one. */
 bool file_is_database(const char *path);
+
+/* Reads or writes n bytes of an open file at `at`. Returns how many; fewer: errno says why, 0: the
+ * file ended there, or takes no more. */
+size_t file_at(int fd, void *bytes, size_t n, size_t at, bool writes);

@@ -11,38 +11,25 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/whole_file.h"
+
 /* Of the names of the whole file, of what grows, and of its checksums. */
 static const char *const ends[] = { "", ".partial", ".partial.sums" };
 
 int partial_read(struct partial *p, uint64_t at, void *data, size_t n, struct err *e)
 {
-	for (size_t done = 0; done < n;) {
-		ssize_t got = pread(p->fd, (uint8_t *)data + done, n - done, (off_t)(at + done));
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return err_set(
-				e, ERR_IO, "%s: %s", p->name, got ? strerror(errno) : "it ends too early");
-		done += (size_t)got;
-	}
-	return 0;
+	if (file_at(p->fd, data, n, at, false) == n)
+		return 0;
+	return err_set(e, ERR_IO, "%s: %s", p->name, errno ? strerror(errno) : "it ends too early");
 }
 
 int partial_write(struct partial *p, uint64_t at, const void *data, size_t n, struct err *e)
 {
-	for (size_t done = 0; done < n;) {
-		ssize_t put = pwrite(p->fd, (const uint8_t *)data + done, n - done, (off_t)(at + done));
-
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			return err_set(e, ERR_IO,
-				"%s: %s; what is done stays there, and the same command goes on from it", p->name,
-				strerror(put ? errno : ENOSPC));
-		done += (size_t)put;
-	}
-	return 0;
+	if (file_at(p->fd, (void *)(uintptr_t)data, n, at, true) == n)
+		return 0;
+	return err_set(e, ERR_IO,
+		"%s: %s; what is done stays there, and the same command goes on from it", p->name,
+		strerror(errno ? errno : ENOSPC));
 }
 
 /* Whether the file begins with these bytes. */

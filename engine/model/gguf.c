@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/whole_file.h"
 #include "engine/model/gguf_private.h"
 
 #define HEAD_FIRST (1u << 18)         /* bytes of the first read; it doubles from there */
@@ -18,19 +19,12 @@
 /* Reads [from, to) of the file into owned memory. */
 static int head_load(struct gguf *g, size_t from, size_t to, struct err *e)
 {
-	while (from < to) {
-		ssize_t n = pread(g->fd, g->owned + from, to - from, (off_t)from);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_set(
-				e, ERR_IO, "cannot read %s at byte %zu: %s", g->path, from, strerror(errno));
-		if (n == 0)
-			return err_set(
-				e, ERR_IO, "%s ended at byte %zu while it was read: it has shrunk", g->path, from);
-		from += (size_t)n;
-	}
+	from += file_at(g->fd, g->owned + from, to - from, from, false);
+	if (from < to && errno)
+		return err_set(e, ERR_IO, "cannot read %s at byte %zu: %s", g->path, from, strerror(errno));
+	if (from < to)
+		return err_set(
+			e, ERR_IO, "%s ended at byte %zu while it was read: it has shrunk", g->path, from);
 	g->n_head = to;
 	return 0;
 }
@@ -275,26 +269,19 @@ size_t gguf_file_bytes(const struct gguf *g)
 int gguf_read_part(const struct gguf *g, const struct gguf_tensor *t, size_t at, size_t n,
 	void *out, struct err *e)
 {
-	size_t from = (size_t)(t->data - g->map) + at, done = 0;
+	const size_t from = (size_t)(t->data - g->map) + at;
 
 	if (g->fd < 0) {
 		memcpy(out, t->data + at, n);
 		return 0;
 	}
-	while (done < n) {
-		ssize_t got = pread(g->fd, (uint8_t *)out + done, n - done, (off_t)(from + done));
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return err_set(
-				e, ERR_IO, "cannot read tensor %s of %s: %s", t->name, g->path, strerror(errno));
-		if (got == 0)
-			return err_set(e, ERR_IO, "%s has shrunk while it was open: tensor %s ends early",
-				g->path, t->name);
-		done += (size_t)got;
-	}
-	return 0;
+	if (file_at(g->fd, out, n, from, false) == n)
+		return 0;
+	if (errno)
+		return err_set(
+			e, ERR_IO, "cannot read tensor %s of %s: %s", t->name, g->path, strerror(errno));
+	return err_set(
+		e, ERR_IO, "%s has shrunk while it was open: tensor %s ends early", g->path, t->name);
 }
 
 int gguf_read_tensor(const struct gguf *g, const struct gguf_tensor *t, void *out, struct err *e)

@@ -20,6 +20,7 @@
 #include "base/array.h"
 #include "base/paths.h"
 #include "base/text.h"
+#include "base/whole_file.h"
 
 enum {
 	VERSION = 1,
@@ -89,30 +90,12 @@ static bool stopped(const atomic_bool *stop)
 /* All n bytes, or false. */
 static bool read_at(int fd, void *to, size_t n, size_t at)
 {
-	for (size_t done = 0; done < n;) {
-		ssize_t got = pread(fd, (uint8_t *)to + done, n - done, (off_t)(at + done));
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return false;
-		done += (size_t)got;
-	}
-	return true;
+	return file_at(fd, to, n, at, false) == n;
 }
 
 static bool write_at(int fd, const void *from, size_t n, size_t at)
 {
-	for (size_t done = 0; done < n;) {
-		ssize_t put = pwrite(fd, (const uint8_t *)from + done, n - done, (off_t)(at + done));
-
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			return false;
-		done += (size_t)put;
-	}
-	return true;
+	return file_at(fd, (void *)(uintptr_t)from, n, at, true) == n;
 }
 
 /* ---- reading ---- */
