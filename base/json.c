@@ -13,12 +13,7 @@
 
 static void put(struct json *j, const char *text, size_t size)
 {
-	j->failed = j->failed || !ARRAY_ROOM(j->text, j->cap, j->size + size + 1);
-	if (j->failed)
-		return;
-	memcpy(j->text + j->size, text, size);
-	j->size += size;
-	j->text[j->size] = '\0';
+	j->failed = j->failed || !array_text(&j->text, &j->size, &j->cap, text, size);
 }
 
 static void put_word(struct json *j, const char *word)

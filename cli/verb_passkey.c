@@ -143,8 +143,7 @@ static void on_event(void *arg, const struct event *ev)
 
 		p->n_ended++;
 		if (reason != EV_FINISH_end && reason != EV_FINISH_length && ev->u.finish.why.data)
-			snprintf(p->failed, sizeof p->failed, "%.*s", (int)ev->u.finish.why.size,
-				(const char *)ev->u.finish.why.data);
+			ev_copy(p->failed, sizeof p->failed, ev->u.finish.why);
 	}
 }
 

@@ -68,8 +68,7 @@ static void on_event(void *arg, const struct event *ev)
 	if (ev->kind == EV_finish) {
 		r->finished = true;
 		r->reason = (enum ev_code_finish)ev->u.finish.reason;
-		snprintf(r->why, sizeof r->why, "%.*s", (int)ev->u.finish.why.size,
-			ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
+		ev_copy(r->why, sizeof r->why, ev->u.finish.why);
 	}
 }
 

@@ -42,8 +42,7 @@ static void on_event(void *arg, const struct event *ev)
 	if (ev->kind == EV_finish) {
 		s->finished = true;
 		s->reason = (enum ev_code_finish)ev->u.finish.reason;
-		snprintf(s->why, sizeof s->why, "%.*s", (int)ev->u.finish.why.size,
-			ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
+		ev_copy(s->why, sizeof s->why, ev->u.finish.why);
 	}
 }
 

@@ -90,8 +90,7 @@ static void add_finish(struct choice *c, const struct ev_finish *f)
 {
 	c->hit = f->hit == EV_NULL_I ? 0 : f->hit;
 	c->generated = f->generated;
-	snprintf(c->why, sizeof c->why, "%.*s", (int)f->why.size,
-		f->why.data ? (const char *)f->why.data : "");
+	ev_copy(c->why, sizeof c->why, f->why);
 	choice_end(c, (enum ev_code_finish)f->reason);
 }
 

@@ -293,12 +293,9 @@ static bool read_body(struct job *j, const char *data, size_t size)
 {
 	const size_t most = (size_t)j->s->o.body_kib << 10;
 
-	j->too_large |= j->client->bytes > most || !ARRAY_ROOM(j->body, j->cap_body, j->n_body + size);
-	if (j->too_large)
-		return j->client->bytes <= DROPPED * most;
-	memcpy(j->body + j->n_body, data, size);
-	j->n_body += size;
-	return true;
+	j->too_large = j->too_large || j->client->bytes > most ||
+				   !array_text(&j->body, &j->n_body, &j->cap_body, data, size);
+	return !j->too_large || j->client->bytes <= DROPPED * most;
 }
 
 /* Called for the head, for each part of the body, at its end, and after the connection was

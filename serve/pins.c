@@ -55,8 +55,7 @@ static void take_pin(struct replica *r, struct choice *c, const struct ev_pin *e
 	r->metrics.pins_refused += e->action == EV_PIN_refused;
 	r->metrics.pins = r->n_pins;
 	if (c && e->action == EV_PIN_refused)
-		snprintf(
-			c->refused, sizeof c->refused, "%.*s", (int)e->why.size, (const char *)e->why.data);
+		ev_copy(c->refused, sizeof c->refused, e->why);
 	if (!c || !p || e->action > EV_PIN_renewed)
 		return;
 	c->pin = *p;

@@ -24,16 +24,8 @@ int stream_words(struct job *job, const char *word, ...)
 	int rc = 0;
 
 	va_start(args, word);
-	for (; word && !rc; word = va_arg(args, const char *)) {
-		const size_t size = strlen(word);
-
-		if (!ARRAY_ROOM(job->out, job->cap_out, job->n_out + size)) {
-			rc = -1;
-		} else {
-			memcpy(job->out + job->n_out, word, size);
-			job->n_out += size;
-		}
-	}
+	for (; word && !rc; word = va_arg(args, const char *))
+		rc = array_text(&job->out, &job->n_out, &job->cap_out, word, strlen(word)) ? 0 : -1;
 	va_end(args);
 	return rc;
 }

@@ -16,13 +16,7 @@ enum phase { BEGIN, THOUGHT, GAP, TEXT, OPEN, CALL, NAME, ARGS, VALUE, DONE, NEX
 
 void parts_put(struct parts *t, struct parts_text *to, const char *text, size_t n)
 {
-	if (!ARRAY_ROOM(to->text, to->cap, to->n + n + 1)) {
-		t->failed = true;
-		return;
-	}
-	memcpy(to->text + to->n, text, n);
-	to->n += n;
-	to->text[to->n] = 0;
+	t->failed |= !array_text(&to->text, &to->n, &to->cap, text, n);
 }
 
 void parts_word(struct parts *t, struct parts_text *to, const char *word)
