@@ -233,7 +233,7 @@ static void page_add(struct page *g, const struct timeline *t, struct view_state
 			.marks = s->marks,
 			.thoughts = s->thoughts,
 			.pieces = s->pieces,
-			.paused = s->waiting && s->waiting->paused,
+			.live = s->waiting,
 			.token = s->request == r->id ? s->token : -1,
 		});
 	n->plain = s->plain;
