@@ -185,6 +185,16 @@ static void tree_make(
 	tree->n = 0;
 }
 
+/* The first prompt that was looked up, or the first since a setting emptied the cache. */
+static bool is_first(const struct timeline *t, int64_t request)
+{
+	const struct tl_request *r = t->request;
+
+	while (r->id < request && (!r->looked_up || r->id <= t->cleared))
+		r++;
+	return r->id == request && t->request->id <= t->cleared + 1; /* else older ones are forgotten */
+}
+
 /* Why the match ended, in words. */
 static struct view_text reason_words(const struct timeline *t, const struct ev_lookup *l)
 {
@@ -197,7 +207,8 @@ static struct view_text reason_words(const struct timeline *t, const struct ev_l
 	case EV_PREFIX_evicted: return view_form("evicted from %s on", view_count(l->hit).text);
 	case EV_PREFIX_pruned: return view_form("no state after %s", view_count(l->hit).text);
 	case EV_PREFIX_tail: return view_form("new from %s on", view_count(l->hit).text);
-	case EV_PREFIX_empty: return view_form("no match");
+	case EV_PREFIX_empty:
+		return view_form(is_first(t, l->request) ? "cache was empty" : "no match");
 	case EV_PREFIX_off: return view_form("cache off");
 	default: return (struct view_text){ "" };
 	}
@@ -288,8 +299,8 @@ static void draw_leaf(struct pen *p, int y, const struct timeline *t, const stru
 		view_asks(r, asks, sizeof asks));
 	view_put_right(p, end + 3, y, INK_DIM, "%lld", (long long)line->pages);
 	view_put(p, end + 4, y, INK_DIM, line->pages == 1 ? "page" : "pages");
-	view_put(
-		p, reason_x, y, INK_DIM, "%s", r->looked_up ? reason_words(t, &r->lookup).text : "waits");
+	view_clip(p, reason_x, y, p->r.w - reason_x, INK_DIM,
+		r->looked_up ? reason_words(t, &r->lookup).text : "waits");
 }
 
 static void draw_tree(struct pen *p, const struct timeline *t, const struct view_state *s)
@@ -378,7 +389,10 @@ static void put_reason(
 	}
 	for (const struct ev_code *c = ev_codes; c->list; c++)
 		if (!strcmp(c->list, "prefix") && c->value == l->reason)
-			table_put(table, AT_WHY, INK_DIM, "%s", c->doc);
+			table_put(table, AT_WHY, INK_DIM, "%s",
+				l->reason == EV_PREFIX_empty && is_first(t, l->request)
+					? "nothing was cached when it came"
+					: c->doc);
 }
 
 static void draw_lookup(

@@ -164,7 +164,7 @@ static void prefix_tree_shows_who_begins_like_whom(void **state)
 	assert_string_equal(drawn(&k, &view_prefix, 50, 6),
 		"prefix cache ──────────────── hit 96 of 110 tokens\n"
 		"system prompt 2 pages a b c\n"
-		"├─ a first            2 pages  no match\n"
+		"├─ a first            2 pages  cache was empty\n"
 		"└─ …be be be be be be be b… 4 pages b c\n"
 		"   ├─ b second        1 page   miss at 40: ' sea'\n"
 		"   └─ c third         1 page   new from 96 on\n");
