@@ -409,7 +409,7 @@ static void attention_draw(struct pen *p, const struct timeline *t, struct view_
 		pen_head(p, view_attention.name, view_no_attention(t) ? "none in this model" : NULL);
 		view_nothing(p, view_no_attention(t) ? VIEW_NO_ATTENTION
 						: r && r->n_tokens
-							? "its rows lie too far back; look back at them"
+							? VIEW_FAR_BACK
 							: "nothing yet: seen when a request in focus computes a row");
 		return;
 	}

@@ -9,7 +9,7 @@
 
 #include "tui/views/view_util.h"
 
-enum { FLASH_STEPS = 8 };
+enum { FLASH_STEPS = 8, NOTE_W = 26 };
 
 static int64_t step_now(const struct timeline *t)
 {
@@ -179,8 +179,10 @@ static int32_t map_top(const struct map *m, const struct timeline *t, const stru
 {
 	int32_t total = (m->n + m->per_row - 1) / m->per_row, keep = row_to_keep(m, t, s),
 			top = s->scroll[VIEW_PAGES];
-	const int note = m->rows > 1; /* the last row has it in it */
-	const int32_t least = keep - (m->rows - 1 - note), most = total - m->rows + note;
+	/* the note stands in the last row, which may have no room beside the last page */
+	const bool full = (m->per_row - (m->n - 1) % m->per_row) * m->cell < NOTE_W;
+	const int32_t least = keep - (m->rows > 1 ? m->rows - 2 : 0),
+				  most = total - m->rows + (m->rows > 1 && full);
 
 	top = top > keep ? keep : top < least ? least : top;
 	top = top > most ? most : top;

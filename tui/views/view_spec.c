@@ -305,10 +305,14 @@ static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_sta
 
 static void spec_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	pen_head(p, view_speculation.name, figure_of(t, request_of(t, s), p->r.w < LONG_HEAD).text);
-	if (!t->n_drafts)
-		view_nothing(p, is_on(t) ? "nothing drafted yet: the last words have not occurred before"
-								 : "off: `/spec ngram` guesses tokens from the text so far");
+	const int64_t request = request_of(t, s);
+	struct group newest;
+
+	pen_head(p, view_speculation.name, figure_of(t, request, p->r.w < LONG_HEAD).text);
+	if (!groups_newest(t, request, 1, &newest))
+		view_nothing(p, request    ? VIEW_FAR_BACK
+						: is_on(t) ? "nothing drafted yet: the last words have not occurred before"
+								   : "off: `/spec ngram` guesses tokens from the text so far");
 	else if (s->zoomed && p->r.h >= 16 && p->r.w >= 60)
 		draw_zoomed(p, t, s);
 	else

@@ -76,6 +76,7 @@ bool view_penalised(const struct ev_request *q);
 struct lossy_settings view_lossy(const struct timeline *t);
 /* The session's model has no attention at all: its layers keep recurrent states. */
 bool view_no_attention(const struct timeline *t);
+#define VIEW_FAR_BACK "its steps lie too far back; look back at them"
 #define VIEW_NO_ATTENTION                                                                          \
 	"this model has no attention: a layer reads its own state, which stands for all tokens so far"
 
