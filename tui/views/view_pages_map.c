@@ -216,7 +216,7 @@ static struct map map_make(
 		m.cells = m.n;
 		return m;
 	}
-	if (used_pages(&m, t) > (h - 1) * m.per_row) {
+	if (used_pages(&m, t) > h * m.per_row - NOTE_W / m.cell - 1) {
 		m.held = HELD_PAGES;
 		m.n = rank_of(&m, t, m.to);
 		if (m.n > h * m.per_row && any_read(&m, t)) {
