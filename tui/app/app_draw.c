@@ -244,7 +244,7 @@ static void draw_hints(struct app *a, struct rect r)
 	const bool paused = a->state.waiting && a->state.waiting->paused;
 	int x = 0;
 
-	if (r.h < 1)
+	if (r.h < 1 || a->palette.open) /* which has the keys, and says so itself */
 		return;
 	if (a->projector)
 		x = draw_hint(&p, x, &turn_hint);
