@@ -68,17 +68,6 @@ static struct view_text figure_of(const struct timeline *t)
 
 /* The history of a page. */
 
-static int32_t token_at(const struct tl_request *r, int64_t pos)
-{
-	int64_t i = pos - r->n_prompt;
-
-	if (pos < 0)
-		return -1;
-	if (i < 0)
-		return r->prompt[pos];
-	return i < r->n_tokens && r->token[i].pos == pos ? r->token[i].id : -1;
-}
-
 static int put_readers(struct pen *p, int x, int y, const struct timeline *t, int32_t page)
 {
 	int from = x, n = 0;
@@ -190,12 +179,11 @@ static int put_plain(struct pen *p, int x, int y, const struct timeline *t, int3
 static int put_contents(
 	struct pen *p, int y, int rows, const struct timeline *t, const struct tl_page *g)
 {
-	const struct tl_request *r = timeline_request(t, g->owner);
 	int64_t size = view_page_size(t), pos = g->block * size, end = pos + size;
 	int x = 0, last = y + rows;
 
-	for (; r && g->block >= 0 && pos < end && y < last; pos++) {
-		int32_t id = token_at(r, pos);
+	for (; g->block >= 0 && pos < end && y < last; pos++) {
+		int32_t id = timeline_branch_id(t, (struct tl_branch){ g->owner, -1, 0 }, (int32_t)pos);
 		int32_t bytes;
 		const char *text = timeline_token_bytes(t, id, &bytes);
 		int w = text_width(text, (size_t)bytes, p->c->ascii);

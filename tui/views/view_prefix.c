@@ -64,19 +64,24 @@ struct leaves {
 	int n;
 };
 
-/* Without what ended before a setting emptied the cache, and what was refused and never asked. */
+/* In order of arrival, without what ended before a setting emptied the cache, and what was refused
+ * and never asked. */
 static void leaves_add(
 	struct leaves *l, const struct timeline *t, const struct tl_request *r, int most)
 {
+	int at;
+
 	if (l->n == most || !length_of(r) || (!is_live(r) && (!r->looked_up || r->id <= t->cleared)))
 		return;
 	for (int i = 0; i < l->n; i++)
 		if (l->r[i] == r || goes_on(r, l->r[i], view_page_size(t)))
 			return;
-	l->r[l->n++] = r;
+	for (at = l->n++; at > 0 && l->r[at - 1]->id > r->id; at--)
+		l->r[at] = l->r[at - 1];
+	l->r[at] = r;
 }
 
-/* The one in focus, those at work, then those that ended last; in order of arrival. */
+/* The one in focus, those at work, then those that ended last. */
 static void leaves_choose(
 	struct leaves *l, const struct timeline *t, const struct view_state *s, int most)
 {
@@ -91,13 +96,6 @@ static void leaves_choose(
 		for (int32_t i = t->n_requests; i-- > last;)
 			if (is_live(&t->request[i]) == (pass == 0))
 				leaves_add(l, t, &t->request[i], most);
-	for (int i = 1; i < l->n; i++) /* few: insertion is enough */
-		for (int k = i; k > 0 && l->r[k]->id < l->r[k - 1]->id; k--) {
-			const struct tl_request *swap = l->r[k];
-
-			l->r[k] = l->r[k - 1];
-			l->r[k - 1] = swap;
-		}
 }
 
 /* A line of the tree: one request, or (several) a beginning that they share. */
@@ -214,17 +212,6 @@ static struct view_text reason_words(const struct timeline *t, const struct ev_l
 	}
 }
 
-static int draw_branch(struct pen *p, int y, const struct line *line)
-{
-	for (int d = 1; d < line->depth; d++)
-		if (line->open >> d & 1)
-			view_put(p, 3 * (d - 1), y, INK_DIM, "%s", glyph(p->c, GLYPH_TREE_DOWN));
-	if (line->depth > 0)
-		view_put(p, 3 * (line->depth - 1), y, INK_DIM, "%s",
-			glyph(p->c, line->last ? GLYPH_TREE_END : GLYPH_TREE_MID));
-	return 3 * line->depth;
-}
-
 static bool is_system(const char *text, size_t n)
 {
 	return n >= 7 && !memcmp(text, "system ", 7);
@@ -276,7 +263,8 @@ static int put_pages(struct pen *p, int x, int y, int64_t pages)
 
 static void draw_shared(struct pen *p, int y, const struct timeline *t, const struct line *line)
 {
-	int x = draw_branch(p, y, line), w = p->r.w - x - PAGES_W;
+	int x = view_rails(p, 0, y, p->r.w, line->depth, line->open, true, line->last),
+		w = p->r.w - x - PAGES_W;
 
 	for (int i = 0; i < line->n_r; i++)
 		w -= view_label_width(line->r[i]->id) + 1;
@@ -291,7 +279,8 @@ static void draw_leaf(struct pen *p, int y, const struct timeline *t, const stru
 {
 	const struct tl_request *r = line->r[0];
 	int reason_x = p->r.w < 44 ? p->r.w * 5 / 9 : p->r.w * REASON_X / 50;
-	int x = draw_branch(p, y, line), end = reason_x - PAGES_W - 2;
+	int x = view_rails(p, 0, y, p->r.w, line->depth, line->open, true, line->last),
+		end = reason_x - PAGES_W - 2;
 	char asks[VIEW_ASKS];
 
 	x += view_put_label(p, x, y, r->id) + 1;

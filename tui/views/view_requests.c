@@ -196,25 +196,14 @@ void view_requests_draw(struct pen *p, const struct timeline *t, struct view_sta
 bool view_requests_key(int key, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
-	int32_t at = r ? (int32_t)(r - t->request) : 0, to = at;
+	int64_t at = r ? r - t->request : 0;
 
-	if (!r)
+	if (!r || (key == KEY_ESC && !s->request))
 		return false;
-	switch (key) {
-	case KEY_UP_: to = at - 1; break;
-	case KEY_DOWN_: to = at + 1; break;
-	case KEY_HOME_: to = 0; break;
-	case KEY_END_: to = t->n_requests - 1; break;
-	case KEY_ESC:
-		if (!s->request)
-			return false;
-		s->request = 0;
-		s->token = -1;
-		return true;
-	default: return view_walk_tokens(key, t, s);
-	}
-	if (to >= 0 && to < t->n_requests && to != at) {
-		s->request = t->request[to].id;
+	if (key != KEY_ESC && !table_key(key, &at, t->n_requests))
+		return view_walk_tokens(key, t, s);
+	if (key == KEY_ESC || t->request + at != r) {
+		s->request = key == KEY_ESC ? 0 : t->request[at].id;
 		s->token = -1;
 	}
 	return true;

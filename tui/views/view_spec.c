@@ -30,14 +30,9 @@ static int groups_newest(const struct timeline *t, int64_t request, int want, st
 		while (i >= 0 && same_step(&t->draft[i], &t->draft[last]))
 			i--;
 		if (!request || t->draft[last].request == request)
-			out[n++] = (struct group){ i + 1, last - i };
+			out[want - ++n] = (struct group){ i + 1, last - i };
 	}
-	for (int a = 0, b = n - 1; a < b; a++, b--) {
-		struct group swap = out[a];
-
-		out[a] = out[b];
-		out[b] = swap;
-	}
+	memmove(out, out + want - n, (size_t)n * sizeof *out);
 	return n;
 }
 

@@ -92,12 +92,9 @@ static void draw_bar(struct pen *p, int y, const struct tl_sample *m)
 
 		upto += part_ns(m, part);
 		end = m->wall > 0 ? (int)(upto / m->wall * p->r.w + 0.5) : 0;
-		for (; x < end; x++) {
-			if (p->c->ascii)
-				view_put(p, x, y, parts[part].ink, "%c", part_label(m, part, true, false)[0]);
-			else
-				view_put(p, x, y, parts[part].ink, "█");
-		}
+		for (; x < end; x++)
+			view_put(p, x, y, parts[part].ink, "%.*s", p->c->ascii ? 1 : 3,
+				p->c->ascii ? part_label(m, part, true, false) : "█");
 	}
 }
 

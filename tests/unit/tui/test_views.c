@@ -569,6 +569,11 @@ static void batch_chooses_a_request(void **state)
 	assert_int_equal(s.request, 1);
 	assert_true(view_batch.key(KEY_UP_, &t, &s));
 	assert_int_equal(s.request, 1);
+	/* the keys that the line at the bottom names for a view alone on the screen */
+	assert_true(view_batch.key(KEY_PAGE_DOWN, &t, &s));
+	assert_int_equal(s.request, t.n_requests);
+	assert_true(view_tree.key(KEY_PAGE_UP, &t, &s));
+	assert_int_equal(s.cursor[VIEW_TREE], 1);
 	assert_true(view_batch.key(KEY_ESC, &t, &s));
 	assert_int_equal(s.request, 0);
 	assert_shows(&view_batch, &t, &fresh, 60, 6, "4 of 8 slots", true);
