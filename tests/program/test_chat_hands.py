@@ -233,6 +233,12 @@ def test_projector(suite):
         s.keys("C-u")
         enter(s, "/projector off")
         s.wait("batch ─")
+        enter(s, "/view latency")
+        s.wait("latency · Ctrl-O gives it the keys")
+        s.keys("F8")  # what was said of the view before it is gone
+        s.wait("Ctrl-O gives it the keys", gone=True)
+        s.keys("Escape")
+        s.wait("batch ─")
         enter(s, "/projector on")
         s.wait("batch ─", gone=True)
         enter(s, "/lesson kv-cache")

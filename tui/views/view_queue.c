@@ -39,7 +39,7 @@ static void draw_length(struct pen *p, const struct timeline *t, int y, int rows
 	const int64_t most = most_waiting(t, columns);
 
 	view_put(p, 0, y, INK_DIM, "waiting");
-	if (rows > 1)
+	if (rows > 1 && most)
 		view_put(p, 0, y + 1, INK_DIM, "to %s", view_count(most).text);
 	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
 		 i++, x++)
