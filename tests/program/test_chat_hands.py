@@ -821,6 +821,14 @@ def test_sessions_from_inside(suite):
         s.wait(r"^\$$")
         if len(os.listdir(folder)) != 4:
             raise Failure(f"{os.listdir(folder)}")
+        suite.chat(s, *limits)
+        enter(s, "/lesson kv-cache")
+        s.wait("lesson ─")
+        suite.quit(s)
+        suite.chat(s, "--no-record")
+        listed("/sessions", "0 turns +lesson kv-cache")  # nothing was said in it
+        s.keys("Escape")
+        suite.quit(s)
     finally:
         s.close()
 

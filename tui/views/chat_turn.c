@@ -101,9 +101,9 @@ static struct view_text loop_words(
 	if (n->live)
 		view_add(&state, ": %s%s",
 			!runs             ? ""
-			: n->live->paused ? "F5 goes on, Ctrl-C ends, "
-							  : "Ctrl-C stops it, ",
-			r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 draws others");
+			: n->live->paused ? "F5 goes on, ^C ends, "
+							  : "^C stops it, ",
+			r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 helps");
 	return state;
 }
 
