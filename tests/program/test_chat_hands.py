@@ -678,6 +678,12 @@ def test_a_loop_is_held(suite):
         s.wait("held: the answer repeats")
         s.keys("C-c")
         s.wait("stopped by you(.*\n)*.*stopped by you")
+        enter(s, "m n o")
+        s.wait("held: the answer repeats")
+        s.wait("‖ paused")
+        enter(s, "/cancel")  # as Ctrl-C does, it lets the engine go on
+        s.wait("1 request was stopped")
+        s.wait("‖ paused", gone=True)
         enter(s, "/copy")
         s.wait("bytes of the answer are on the clipboard")
         if len(set(s.tmux("show-buffer").strip())) != 1 or len(s.tmux("show-buffer")) < 32:
