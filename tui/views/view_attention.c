@@ -286,11 +286,9 @@ static void draw_shares(struct pen *p, int y, const struct timeline *t, const st
 static void draw_small(struct pen *p, const struct timeline *t, const struct look *k)
 {
 	struct scale c = scale_make(k->n, p->r.w, PAGE_W);
-	const int under = p->r.h >= 4   ? 2
-					  : p->r.h == 3 ? 1
-									: 0,
-			  most = p->r.h - 1 - under, h = most > BARS_MAX ? BARS_MAX : most;
+	int under = p->r.h >= 4 ? 2 : p->r.h == 3 ? 1 : 0, h = p->r.h - 1 - under;
 
+	h = h > BARS_MAX ? BARS_MAX : h;
 	draw_bars(p, 0, 1, h, &c, k->page);
 	if (under == 2)
 		draw_marks(p, 0, 1 + h, &c, k);

@@ -166,14 +166,6 @@ int pages_map_least(const struct timeline *t, int w)
 	return used_pages(&m, t) / (w / cell_w(t)) + 2;
 }
 
-static bool any_read(const struct map *m, const struct timeline *t)
-{
-	for (int32_t i = m->from; i < m->to; i++)
-		if (t->page[i].refs > 0)
-			return true;
-	return false;
-}
-
 /* Scrolls only as far as needed to show the page in focus. */
 static int32_t map_top(const struct map *m, const struct timeline *t, const struct view_state *s)
 {
@@ -217,12 +209,14 @@ static struct map map_make(
 		return m;
 	}
 	if (used_pages(&m, t) > h * m.per_row - NOTE_W / m.cell - 1) {
+		struct map read = m;
+
 		m.held = HELD_PAGES;
 		m.n = rank_of(&m, t, m.to);
-		if (m.n > h * m.per_row && any_read(&m, t)) {
-			m.held = READ_PAGES;
-			m.n = rank_of(&m, t, m.to);
-		}
+		read.held = READ_PAGES;
+		read.n = rank_of(&read, t, m.to);
+		if (m.n > h * m.per_row && read.n > (m.focus >= 0))
+			m = read;
 	}
 	s->cursor[VIEW_PAGES] += (int64_t)m.held;
 	s->scroll[VIEW_PAGES] = m.held || m.focus >= 0 ? map_top(&m, t, s) : 0;

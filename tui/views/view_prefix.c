@@ -378,10 +378,7 @@ static void put_reason(
 	}
 	for (const struct ev_code *c = ev_codes; c->list; c++)
 		if (!strcmp(c->list, "prefix") && c->value == l->reason)
-			table_put(table, AT_WHY, INK_DIM, "%s",
-				l->reason == EV_PREFIX_empty && is_first(t, l->request)
-					? "nothing was cached when it came"
-					: c->doc);
+			table_put(table, AT_WHY, INK_DIM, "%s", c->doc);
 }
 
 static void draw_lookup(
