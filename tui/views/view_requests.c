@@ -140,7 +140,7 @@ static void draw_table_row(
 		view_mark_row(p, y);
 }
 
-/* The requests, the newest last; the chosen one is always among them. */
+/* The requests, the newest last; one that was chosen is always among them. */
 static void draw_table(struct pen *p, const struct timeline *t, struct view_state *s, int y)
 {
 	int room = p->r.h - y - 1;
@@ -152,7 +152,7 @@ static void draw_table(struct pen *p, const struct timeline *t, struct view_stat
 
 	room -= t->n_requests > room; /* a line counts what does not fit */
 	first = t->n_requests > room ? t->n_requests - room : 0;
-	if (chosen && chosen - t->request < first)
+	if (chosen && (s->request || s->focused) && chosen - t->request < first)
 		first = (int32_t)(chosen - t->request);
 	view_put(p, view_requests_indent(t), y, INK_DIM, "now");
 	for (int i = 0; i < N_TABLE; i++)
@@ -172,9 +172,9 @@ static void draw_table(struct pen *p, const struct timeline *t, struct view_stat
 		draw_session_row(p, t, ++y, 99);
 	}
 	if (first || last < t->n_requests)
-		view_put(p, view_requests_indent(t), y + 1, INK_DIM,
-			"%s %d more before, %d after: up and down choose", glyph(p->c, GLYPH_ELLIPSIS), first,
-			t->n_requests - last);
+		view_put(p, view_requests_indent(t), y + 1, INK_DIM, "%s %d more before, %d after%s",
+			glyph(p->c, GLYPH_ELLIPSIS), first, t->n_requests - last,
+			s->focused ? ": up and down choose" : "");
 }
 
 /* The table, and below it, where the view is zoomed and there is room, the same over time. */

@@ -498,7 +498,13 @@ static void batch_tells_of_what_does_not_fit(void **state)
 	s.request = t.request[t.n_requests - 1].id;
 	assert_shows(&view_batch, &t, &s, 110, 12, words, true);
 	s.request = t.request[0].id;
-	snprintf(words, sizeof words, "… 0 more before, %d after", t.n_requests - 4);
+	snprintf(words, sizeof words, "… 0 more before, %d after: up and down", t.n_requests - 4);
+	assert_shows(&view_batch, &t, &s, 110, 12, words, true);
+	/* where none was chosen, the newest are seen, though the conversation is older */
+	s = fresh;
+	s.zoomed = true;
+	s.branch = t.request[0].id;
+	snprintf(words, sizeof words, "… %d more before, 0 after\n", t.n_requests - 4);
 	assert_shows(&view_batch, &t, &s, 110, 12, words, true);
 	timeline_free(&t);
 }
