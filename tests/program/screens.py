@@ -278,6 +278,11 @@ def test_replay(suite):
         s.resize(80, 24)
         s.wait(r"step 3 of")
         suite.golden(s, "replay-80x24-step3")
+        s.keys("g")
+        if "space" in s.wait("› /goto").split("\n")[-2]:  # letters type now
+            raise Failure(s.text())
+        s.keys("Escape")
+        s.wait("space play")
         s.keys("2", "Enter")
         hints = s.wait(r"^ logits +hash").split("\n")[-2]
         if "Enter" in hints or "pause" in hints:  # it takes no other token, zooms no more, and plays

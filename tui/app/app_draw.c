@@ -203,9 +203,13 @@ static const struct hint alone_hints[] = { { "^O", "keys to the view" }, { "Esc"
 	{ "F1", "explain" }, { "PgUp PgDn", "scroll" }, { "^P", "commands" }, { "^C", "stop" },
 	{ NULL, NULL } };
 
+/* A command is typed in a replay, where letters are keys else. */
+static const struct hint type_hints[] = { { "Enter", "run" }, { "Tab", "complete" },
+	{ "Esc", "leave" }, { "F1", "explain" }, { "^P", "commands" }, { NULL, NULL } };
+
 static const struct hint turn_hint = { "F7 F8", "views" };
 static const struct hint view_hints[] = {
-	{ "Enter", "zoom" },
+	{ "Enter", "zoom" }, /* draw_hints() knows that it is the first */
 	{ "Esc", "back" },
 	{ "F1", "explain" },
 	{ "w", "why" },
@@ -259,11 +263,12 @@ static void draw_hints(struct app *a, struct rect r)
 		if (takes || strcmp(h->key, "Enter") != 0)
 			x = draw_hint(&p, x, h);
 	for (h = a->focus >= 0                                        ? view_hints
+			 : a->host.replay && !a->prompt_hidden                ? type_hints
 			 : a->past                                            ? a->mode->past_hints
 			 : a->zoom >= 0 && !a->prompt_hidden && !a->projector ? alone_hints
 																  : a->mode->hints;
 		 h->key && x >= 0; h++)
-		if (!(zoomed || offers) || strcmp(h->key, "Enter") != 0)
+		if (h != view_hints || !(zoomed || offers))
 			x = draw_hint(
 				&p, x, strcmp(h->word, "pause") != 0 ? h : &(struct hint){ h->key, pause });
 }

@@ -149,7 +149,6 @@ static void draw_table(struct pen *p, const struct timeline *t, struct view_stat
 	int32_t first, last;
 
 	room -= 2 * session;
-
 	room -= t->n_requests > room; /* a line counts what does not fit */
 	first = t->n_requests > room ? t->n_requests - room : 0;
 	if (chosen && (s->request || s->focused) && chosen - t->request < first)

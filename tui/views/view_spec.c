@@ -71,11 +71,10 @@ static bool is_on(const struct timeline *t)
 
 static int places_of(const struct tl_speculation *u)
 {
-	int n = 0;
+	int n = TL_PLACES;
 
-	for (int i = 0; i < TL_PLACES; i++)
-		if (u->verified[i])
-			n = i + 1;
+	while (n > 0 && !u->verified[n - 1])
+		n--;
 	return n;
 }
 
