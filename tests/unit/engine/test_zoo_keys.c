@@ -1,7 +1,7 @@
-/* Each file of the zoo, with each key of its metadata left out, and each number of it set to
- * others: it is refused with words, or computes two tokens. Each case is a process of its own with
- * limits of memory and time, so that what hangs, asserts or allocates without end is told with its
- * key. */
+/* Each file of the zoo, with each key of its metadata left out, each number of it set to others,
+ * and weights that are NaN: it is refused with words, or computes two tokens. Each case is a
+ * process of its own with limits of memory and time, so that what hangs, asserts or allocates
+ * without end is told with its key. */
 #include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -173,6 +173,9 @@ static void test_file(void **state)
 		at += 8 + (size_t)u64_at(at);
 		at += 4 + value_size(u32_at(at), at + 4);
 	}
+	memcpy(changed, file, file_size);
+	memset(changed + file_size - file_size / 4, 0xff, file_size / 4);
+	check(path, "weights", 7, "that are no numbers");
 	print_message("%d refused, %d computed\n", n_refused, n_computed);
 	assert_int_equal(n_wrong, 0);
 	assert_true(n_refused && n_computed);
