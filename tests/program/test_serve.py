@@ -100,7 +100,7 @@ def test_whole(s):
           usage["prompt_tokens_details"]["cached_tokens"] == 0, again["usage"])
     texts = {s.post(CHAT, messages=HELLO, max_tokens=12, temperature=1.5)["choices"][0]["message"]["content"] for _ in range(4)}
     check("without a seed every answer is another", len(texts) > 1, texts)
-    cold = s.post(CHAT, messages=HELLO, max_completion_tokens=6, temperature=0)
+    cold = s.post(CHAT, messages=HELLO, max_completion_tokens=6, max_tokens=6, temperature=0)
     check("limits by either name", cold["usage"]["completion_tokens"] <= 6, cold)
 
 
@@ -267,6 +267,7 @@ def test_refusals(s):
     refused("a picture", 400, "type text", "POST", CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})
     refused("a temperature out of range", 400, "temperature -1", "POST", CHAT, {"messages": HELLO, "temperature": -1})
     refused("n out of range", 400, "n:", "POST", CHAT, {"messages": HELLO, "n": 1000})
+    refused("two limits", 400, "send one of them", "POST", CHAT, {"messages": HELLO, "max_tokens": 3, "max_completion_tokens": 4})
     refused("half a token", 400, "whole number", "POST", CHAT, {"messages": HELLO, "max_tokens": 1.5})
     refused("what is not served is refused, not ignored", 400, "tools", "POST", CHAT, {"messages": HELLO, "tools": [{"type": "function"}]})
     refused("functions, by the name of today", 400, "their name is tools", "POST", CHAT, {"messages": HELLO, "functions": [{"name": "f"}]})

@@ -69,6 +69,21 @@ static void speculation_zoomed_has_the_numbers(void **state)
 	timeline_free(&k.t);
 }
 
+/* In a recording whose steps count backwards, or that ends within its first. */
+static void speculation_zoomed_needs_no_step(void **state)
+{
+	struct script k;
+
+	(void)state;
+	script_begin(&k, 8, NAN);
+	setting(&k, "spec", "ngram:3");
+	request(&k, 1, "first", 3, SKY, 4);
+	draft(&k, 1, 1, 4, 1, SKY, EV_VERDICT_accepted, SKY);
+	k.s.zoomed = true;
+	has(drawn(&k, &view_speculation, 110, 30), "sky");
+	timeline_free(&k.t);
+}
+
 /* What another drafter reached says nothing of this one: its lines have its name, its numbers are
  * gone. */
 static void speculation_counts_begin_with_the_setting(void **state)
@@ -830,6 +845,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(speculation_reads_from_left_to_right),
 		cmocka_unit_test(speculation_zoomed_has_the_numbers),
+		cmocka_unit_test(speculation_zoomed_needs_no_step),
 		cmocka_unit_test(speculation_counts_begin_with_the_setting),
 		cmocka_unit_test(speculation_counts_one_answer),
 		cmocka_unit_test(speculation_off_says_how_to_turn_it_on),
