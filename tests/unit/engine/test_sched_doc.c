@@ -1,5 +1,5 @@
-/* The tables of docs/scheduling.md: three loads under every policy, counted in steps, without a
- * clock. --write: writes them into the document. */
+/* The first table of docs/scheduling.md: three loads under every policy, counted in steps, without
+ * a clock. --write: writes it into the document. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,19 +16,18 @@
 static const char path[] = "docs/scheduling.md", begin[] = "<!-- measured -->\n",
 				  end[] = "<!-- end -->\n";
 
+/* Chats, documents, and bursts. */
 static const struct load {
-	const char *name, *about;
 	int32_t one_in, burst;                  /* a step in `one_in` brings `burst` requests */
 	int32_t prompt, drawn;                  /* at most */
 	int32_t every, long_prompt, long_drawn; /* every so many-th request is long; 0: none */
 } loads[] = {
-	{ "Chat", "prompts of 1 to 40 tokens, answers of 1 to 60", 5, 1, 40, 60, 0, 0, 0 },
-	{ "Documents", "prompts of 1 to 400 tokens, answers of 1 to 20", 5, 1, 400, 20, 0, 0, 0 },
-	{ "Bursts", "ten at once, prompts and answers of 1 to 30 tokens, every tenth 300 and 100", 60,
-		10, 30, 30, 10, 300, 100 },
+	{ 5, 1, 40, 60, 0, 0, 0 },
+	{ 5, 1, 400, 20, 0, 0, 0 },
+	{ 60, 10, 30, 30, 10, 300, 100 },
 };
 
-enum { SLOTS = 8, PAGES = 200, REQUESTS = 600 };
+enum { SLOTS = 8, PAGES = 200, REQUESTS = 600, N_LOADS = sizeof loads / sizeof *loads };
 
 static void submit_some(struct toy *w, const struct load *l, uint32_t *random)
 {
@@ -48,7 +47,9 @@ static void submit_some(struct toy *w, const struct load *l, uint32_t *random)
 	}
 }
 
-static void row(FILE *f, const struct load *l, const struct sched_policy *p)
+enum { WAIT, WAIT_99, WHOLE, WHOLE_99, GAP, IDLE, STEPS, N_FIGURES };
+
+static void measure(const struct load *l, const struct sched_policy *p, double figure[N_FIGURES])
 {
 	struct toy *w = malloc(sizeof *w);
 	double wait[REQUESTS + 16], total[REQUESTS + 16], gap = 0;
@@ -71,12 +72,31 @@ static void row(FILE *f, const struct load *l, const struct sched_policy *p)
 	}
 	sorted_of(wait, n);
 	sorted_of(total, n);
-	fprintf(f, "| `%s` | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f %% | %lld |\n", p->name,
-		quantile_of(wait, n, 0.5), quantile_of(wait, n, 0.99), quantile_of(total, n, 0.5),
-		quantile_of(total, n, 0.99), gap,
-		100 - 100 * (double)w->slot_steps / (double)(SLOTS * w->step), (long long)w->step);
+	figure[WAIT] = quantile_of(wait, n, 0.5);
+	figure[WAIT_99] = quantile_of(wait, n, 0.99);
+	figure[WHOLE] = quantile_of(total, n, 0.5);
+	figure[WHOLE_99] = quantile_of(total, n, 0.99);
+	figure[GAP] = gap;
+	figure[IDLE] = 100 - 100 * (double)w->slot_steps / (double)(SLOTS * w->step);
+	figure[STEPS] = (double)w->step;
 	toy_close(w);
 	free(w);
+}
+
+/* Each cell has the figure of every load. */
+static void row(FILE *f, const struct sched_policy *p)
+{
+	double figure[N_LOADS][N_FIGURES];
+
+	for (size_t l = 0; l < N_LOADS; l++)
+		measure(&loads[l], p, figure[l]);
+	fprintf(f, "| `%s` |", p->name);
+	for (int i = 0; i < N_FIGURES; i++) {
+		for (size_t l = 0; l < N_LOADS; l++)
+			fprintf(f, "%s%.0f", l ? ", " : " ", figure[l][i]);
+		fputs(" |", f);
+	}
+	fputc('\n', f);
 }
 
 static char *tables(void)
@@ -86,14 +106,12 @@ static char *tables(void)
 	FILE *f = open_memstream(&text, &size);
 
 	assert_non_null(f);
-	for (size_t i = 0; i < sizeof loads / sizeof *loads; i++) {
-		fprintf(f,
-			"\n%s: %s.\n\n| policy | TTFT p50 | p99 | whole p50 | p99 | longest gap | idle slots | "
-			"steps in all |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n",
-			loads[i].name, loads[i].about);
-		for (int p = 0; sched_policies[p]; p++)
-			row(f, &loads[i], sched_policies[p]);
-	}
+	fputs(
+		"\n| policy | TTFT p50 | p99 | whole p50 | p99 | longest gap | idle slots, % | steps in all |\n"
+		"| --- | --- | --- | --- | --- | --- | --- | --- |\n",
+		f);
+	for (int p = 0; sched_policies[p]; p++)
+		row(f, sched_policies[p]);
 	fputs("\n", f);
 	fclose(f);
 	return text;
