@@ -12,6 +12,7 @@
 #include "base/paths.h"
 #include "base/preset.h"
 #include "base/recordings.h"
+#include "base/text.h"
 #include "cli/cli.h"
 
 static const struct setting shared[] = {
@@ -100,12 +101,7 @@ bool option_at(struct cli *c, int i, struct option *out)
 
 static bool has_word(const char *list, const char *word)
 {
-	for (size_t n; *list; list += n + (list[n] == '|')) {
-		n = strcspn(list, "|");
-		if (strlen(word) == n && !memcmp(list, word, n))
-			return true;
-	}
-	return false;
+	return text_word(list, '|', word, strlen(word)) >= 0;
 }
 
 bool option_taken(const struct option *o, const struct verb *v)
@@ -322,6 +318,8 @@ static int check_whole(struct cli *c, struct err *e)
 		return err_set(e, ERR_USAGE, "%s: '%s' is too much; %s", v->name,
 			c->operand[v->max_operands],
 			v->max_operands ? "quote a text of several words" : "it takes options only");
+	if (c->api_key && !*c->api_key)
+		return err_set(e, ERR_USAGE, "--api-key: it is empty");
 	if (c->record && c->no_record)
 		return err_set(e, ERR_USAGE, "--record and --no-record exclude each other");
 	if (c->preset && preset_read(c->preset, take_preset, c, e))

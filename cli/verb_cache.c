@@ -66,6 +66,8 @@ static int cache_verb(const struct cli *c, struct err *e)
 	if (c->n_operands && strcmp(c->operand[0], "clear"))
 		return err_set(e, ERR_USAGE,
 			"cache %s: there is only `cutaway cache` and `cutaway cache clear`", c->operand[0]);
+	if (c->n_operands && (c->json || c->csv))
+		return err_set(e, ERR_USAGE, "--json and --csv are of the list, without clear");
 	if (packed_cache_folder(&folder, e))
 		return -1;
 	status = c->n_operands ? clear(folder, e) : list(folder, c, e);

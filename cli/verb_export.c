@@ -71,6 +71,8 @@ static int check_given(const struct cli *c, const char *format, struct err *e)
 	static const char *const of_pictures[] = { "view", "at", "theme", "size" };
 	const int n = !strcmp(format, "slides") ? 1 : !strcmp(format, "asciicast") ? 3 : 4;
 
+	if (opts.table && strcmp(format, "csv") != 0)
+		return err_set(e, ERR_USAGE, "--table is for csv, not for %s", format);
 	for (int i = 0; i < n && !is_picture(format); i++)
 		if (cli_given(c, of_pictures[i]))
 			return err_set(

@@ -121,8 +121,12 @@ static void print_line(const struct formula_sheet *f, const struct formula_line 
 
 static void print_table(const struct timeline *t, const struct formula_sheet *f)
 {
-	printf("%s, %.4g sequence%s of %.0f tokens, k %.3g, on %s", t->model_name ? t->model_name : "?",
-		f->batch, f->batch == 1 ? "" : "s", f->depth, f->drafts, f->machine.name);
+	const char *name = t->model_name ? t->model_name : "?";
+	char clean[256];
+
+	printf("%s, %.4g sequence%s of %.0f tokens, k %.3g, on %s",
+		text_cleaned(clean, sizeof clean, name, strlen(name)), f->batch, f->batch == 1 ? "" : "s",
+		f->depth, f->drafts, f->machine.name);
 	if (f->machine.reads > 0)
 		printf(", %s (%s)", view_rate(f->machine.reads).text, f->machine.source);
 	printf("\n%s\n", f->predicted

@@ -241,9 +241,12 @@ static int report(const struct cli *c, struct err *e)
 static int lesson_verb(const struct cli *c, struct err *e)
 {
 	const char *word = c->n_operands ? c->operand[0] : NULL;
+	const bool reports = word && !strcmp(word, "report");
 
-	if (opts.html && (!word || strcmp(word, "report") != 0))
+	if (opts.html && !reports)
 		return err_set(e, ERR_USAGE, "--html is for lesson report");
+	if ((c->json || c->csv) && !reports && (!word || strcmp(word, "sheet") != 0))
+		return err_set(e, ERR_USAGE, "--json and --csv are for lesson report and lesson sheet");
 	if (opts.test)
 		return test(c, e);
 	if (!word)
@@ -255,7 +258,7 @@ static int lesson_verb(const struct cli *c, struct err *e)
 		return c->n_operands < 3
 				   ? sheets(c, c->n_operands == 2 ? c->operand[1] : NULL, e)
 				   : err_set(e, ERR_USAGE, "lesson sheet: one lesson, or none for all of them");
-	if (!strcmp(word, "report"))
+	if (reports)
 		return report(c, e);
 	if (c->n_operands > 1)
 		return err_set(e, ERR_USAGE, "lesson %s: one lesson at a time", word);

@@ -148,7 +148,7 @@ static int read_all(struct runs *r, const struct cli *c, struct err *e)
 	r->inside.record = c->record;
 	r->inside.counted = opts.counted ? &r->cost : NULL;
 	r->server = (struct load_server){
-		.url = opts.url, .api_key = getenv("CUTAWAY_API_KEY"), .completions = opts.completions
+		.url = opts.url, .api_key = cli_api_key(c), .completions = opts.completions
 	};
 	return read_loads(r, e) || words_read(&opts.load, c, opts.users != NULL, &r->o, e) ||
 				   read_policies(r, c->engine.policy, e) || check_together(c, r, e) ||

@@ -36,6 +36,11 @@ static const struct setting run_own[] = {
 	{ 0 },
 };
 
+static bool searches(void)
+{
+	return opts.best_of || opts.beam || opts.mcts;
+}
+
 /* limit of an answer if none is given: nobody watches, and a small model may never end */
 enum { RUN_TOKENS = 512 };
 
@@ -226,7 +231,7 @@ static void run_answer(struct run *r, struct session *s, const char *text, const
 	q.ids = ids;
 	q.n_ids = (int32_t)n_ids;
 	q.text = text;
-	if (opts.best_of || opts.beam || opts.mcts)
+	if (searches())
 		run_search(r->c, &opts, s->engine, &q, e);
 	else
 		answer(r, s->engine, &q, e);
@@ -245,8 +250,10 @@ static int run_verb(const struct cli *c, struct err *e)
 	own.engine.abandon = &interrupted;
 	if (!cli_given(c, "max-tokens"))
 		own.answer.max_tokens = RUN_TOKENS;
-	if (opts.batch && c->n_operands)
-		return err_set(e, ERR_USAGE, "--batch and a PROMPT exclude each other");
+	if (opts.batch && (c->n_operands || searches()))
+		return err_set(e, ERR_USAGE, "--batch and a PROMPT or a search exclude each other");
+	if (opts.score && !searches())
+		return err_set(e, ERR_USAGE, "--score goes with --best-of, --beam or --mcts");
 	if (!opts.batch && !(text = read_prompt(c, &read, &size, e)))
 		return -1;
 	interrupt_catch(SIGINT, (int)SA_RESETHAND | SA_RESTART);
@@ -272,6 +279,6 @@ static int run_verb(const struct cli *c, struct err *e)
 const struct verb verb_run = {
 	VERB(run, "[PROMPT]"),
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
-			 "Output|outliers|importance",
+			 "raw|json|outliers|importance",
 	OPERANDS(0, 1, NULL),
 };

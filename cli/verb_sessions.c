@@ -201,6 +201,8 @@ static int sessions_verb(const struct cli *c, struct err *e)
 
 	if (!*what)
 		rc = print_list(c, e);
+	else if (c->json || c->csv || opts.find)
+		err_set(e, ERR_USAGE, "--json, --csv and --find are of the list, without %.40s", what);
 	else if (!strcmp(what, "name") && c->n_operands == 3)
 		rc = name_recording(c->operand[1], c->operand[2], e);
 	else if (!strcmp(what, "delete") && c->n_operands > 1)

@@ -1,8 +1,11 @@
 /* cutaway why: an answer from a recording. Thread: main's. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/recordings.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "sessions/why/why.h"
 
@@ -18,12 +21,12 @@ static const struct setting why_own[] = {
 
 static int why_verb(const struct cli *c, struct err *e)
 {
+	char *path = NULL, clean[PATH_MAX];
 	struct why *w = NULL;
-	char *path = NULL;
 
 	if (!recordings_find(opts.file, &path, e) && !why_open(&w, path, e)) {
 		if (!opts.file)
-			fprintf(stderr, "%s\n", path);
+			fprintf(stderr, "%s\n", text_cleaned(clean, sizeof clean, path, strlen(path)));
 		why_find(w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, NULL, stdout, e);
 	}
 	why_close(w);

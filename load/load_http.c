@@ -34,6 +34,7 @@ struct call {
 	struct sse sse;
 	int32_t usage;   /* tokens that the server says it generated; -1: it did not say */
 	bool ended;      /* with a token that has no text */
+	bool whole;      /* the server said that it ended, and not that it broke off */
 	bool endless;    /* far more pieces than tokens were asked for */
 	bool refused;    /* an error came in place of an answer */
 	char error[160]; /* its beginning */
@@ -81,6 +82,7 @@ static bool on_data(void *who, char *data, size_t size)
 {
 	struct call *c = who;
 	const cJSON *usage, *choice;
+	const char *reason;
 	cJSON *o;
 
 	if (!strcmp(data, "[DONE]"))
@@ -93,8 +95,11 @@ static bool on_data(void *who, char *data, size_t size)
 	}
 	choice = foreign_member(o, "choices");
 	choice = choice ? choice->child : NULL;
-	if (foreign_text(choice, "finish_reason"))
-		c->ended = !strcmp(foreign_text(choice, "finish_reason"), "stop");
+	reason = foreign_text(choice, "finish_reason");
+	if (reason) {
+		c->ended = !strcmp(reason, "stop");
+		c->whole = strcmp(reason, "abort") != 0;
+	}
 	if (has_text(choice))
 		tally_tokens(&c->h->p->tally, &c->r, 1, clock_s(c->h));
 	if (cJSON_IsObject(usage))
@@ -110,7 +115,7 @@ static bool on_piece(void *who, int status, const char *bytes, size_t size)
 	const size_t used = strlen(c->error), room = sizeof c->error - 1 - used;
 
 	if (status == 200)
-		return sse_feed(&c->sse, bytes, size, on_data, c);
+		return !(c->endless |= !sse_feed(&c->sse, bytes, size, on_data, c));
 	memcpy(c->error + used, bytes, size < room ? size : room);
 	return true;
 }
@@ -132,10 +137,11 @@ static void note_failure(struct call *c, const struct client_end *end)
 		snprintf(p->why, sizeof p->why, "status %d: %s", end->status, c->error);
 	else
 		snprintf(p->why, sizeof p->why, "%.190s",
-			c->refused   ? c->error
-			: c->endless ? "the answer does not end where max_tokens said"
-			: end->error ? end->error
-						 : "the answer has no text");
+			c->refused      ? c->error
+			: c->endless    ? "the answer does not end where max_tokens said"
+			: end->error    ? end->error
+			: c->r.n_output ? "the answer broke off"
+							: "the answer has no text");
 	make_line(p->why);
 }
 
@@ -154,7 +160,8 @@ static void on_end(void *who, const struct client_end *end)
 	struct call *c = who;
 	struct http *h = c->h;
 	const double now = clock_s(h);
-	const bool failed = end->status != 200 || end->error || c->refused || !c->r.n_output;
+	const bool failed =
+		end->status != 200 || end->error || c->refused || !c->whole || !c->r.n_output;
 
 	if (failed)
 		note_failure(c, end);

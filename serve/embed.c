@@ -74,12 +74,6 @@ static void put_vector(struct json *j, const struct choice *c)
 
 void reply_embeddings(struct job *job, struct json *j)
 {
-	for (int32_t i = 0; i < job->n_choices; i++)
-		if (!job->choice[i].vector.v)
-			err_set(
-				&job->error, ERR_INTERRUPTED, "it was stopped before all vectors were computed");
-	if (job->error.code)
-		return;
 	reply_head(j, job, "list");
 	json_put(j, "'data': [");
 	for (int32_t i = 0; i < job->n_choices; i++)

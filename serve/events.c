@@ -80,13 +80,13 @@ static void add_score(struct choice *c, const struct ev_score *sc)
 	take_top(n, sc->candidates, c->job->query.top);
 }
 
-/* Without memory it fails as one that was stopped. */
 static void add_vector(struct choice *c, const struct ev_embedding *v)
 {
 	c->vector = (struct served_vector){ .v = malloc(v->vector.size + 1),
 		.n = (int32_t)(v->vector.size / sizeof(float)),
 		.pooling = (enum ev_code_pooling)v->pooling,
 		.hash = (uint64_t)v->hash };
+	c->job->failed |= !c->vector.v;
 	if (c->vector.v)
 		memcpy(c->vector.v, v->vector.data, v->vector.size);
 }

@@ -170,11 +170,25 @@ static const struct choice *refused(const struct job *j)
 	return NULL;
 }
 
+/* It was stopped, and nothing came of it by then, or what is told as a whole alone: Anthropic's
+ * interface has no word for a text that breaks off. */
+static bool is_stopped(const struct choice *c)
+{
+	const struct query *a = &c->job->query;
+
+	return c->finished && c->reason == EV_FINISH_cancelled &&
+		   (!c->n || c->scores || a->kind == QUERY_SCORE ||
+			   (a->dialect && a->dialect->types_errors));
+}
+
 /* Everything has ended, or a stream has something to tell. */
 static enum MHD_Result answer(struct job *j)
 {
 	const bool all = job_take(j);
 
+	for (int32_t i = 0; i < j->n_all; i++)
+		if (is_stopped(&j->choice[i]))
+			err_set(&j->error, ERR_INTERRUPTED, "it was stopped before it was answered; ask again");
 	if (j->error.code)
 		return send_err(j);
 	if (refused(j))

@@ -197,7 +197,7 @@ static void submit(struct engine *engine, void *arg)
 		else if (ok)
 			ok = submit_next(engine, c, &e);
 		if (!ok && !c->finished)
-			choice_end(c, EV_FINISH_failed);
+			choice_end(c, j->gone ? EV_FINISH_cancelled : EV_FINISH_failed);
 	}
 	if (e.code)
 		j->error = e;

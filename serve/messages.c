@@ -71,7 +71,9 @@ static const struct dialect_field fields[] = {
 	{ "metadata", .as = "user", .read = read_metadata },
 	{ "container", .refused = "" },
 	{ "mcp_servers", .refused = "" },
+	{ "logprobs", .refused = ": /v1/chat/completions has it" },
 	{ "n", .refused = ": there is one answer" },
+	{ "best_of", .refused = ": there is one answer" },
 };
 
 /* ---- messages ---- */

@@ -75,6 +75,17 @@ static int read_setting(
 	return setting_put(&named, &a->set, value, e);
 }
 
+/* One setting by two names, and not alike: whichever came last would win unseen. */
+static int refuse_two(const cJSON *o, const cJSON *v, const struct setting *s, struct err *e)
+{
+	for (const cJSON *w = o->child; w != v; w = w->next)
+		if (query_setting(w->string) == s && !cJSON_IsNull(w) && !cJSON_IsNull(v) &&
+			w->valuedouble != v->valuedouble)
+			return err_set(
+				e, ERR_USAGE, "%s: %s says otherwise; send one of them", v->string, w->string);
+	return 0;
+}
+
 static int read_settings(
 	struct query *a, const cJSON *o, const char *body, size_t size, struct err *e)
 {
@@ -88,7 +99,7 @@ static int read_settings(
 		*digits = 0;
 		if (s && s->type == SETTING_U64)
 			foreign_json_digits(body, size, v->string, digits, sizeof digits);
-		if (s && read_setting(a, s, v, digits, e))
+		if (s && (refuse_two(o, v, s, e) || read_setting(a, s, v, digits, e)))
 			return -1;
 	}
 	return 0;
@@ -221,8 +232,11 @@ static int read_amounts(struct query *a, const cJSON *o, struct err *e)
 		return -1;
 	if (a->stream && a->best_of > a->n)
 		return err_set(e, ERR_USAGE, "best_of: it is known at the end only, so not with stream");
-	if ((a->kind == QUERY_PIN || a->kind == QUERY_SCORE) && (a->n > 1 || a->stream))
-		return err_set(e, ERR_USAGE, "%s: there is no answer here", a->stream ? "stream" : "n");
+	if ((a->kind == QUERY_PIN || a->kind == QUERY_SCORE) && (a->best_of > 1 || a->stream))
+		return err_set(e, ERR_USAGE, "%s: there is no answer here",
+			a->stream  ? "stream"
+			: a->n > 1 ? "n"
+					   : "best_of");
 	return 0;
 }
 

@@ -354,8 +354,9 @@ int query_prompts(struct query *a, const cJSON *o, const struct serve *s, struct
 		return read_messages(a, foreign_member(o, "messages"), s, e);
 	if (!prompt)
 		return err_set(e, ERR_USAGE, "%s: it is missing", field);
-	if (a->kind == QUERY_PIN && cJSON_IsArray(prompt) && !cJSON_IsNumber(prompt->child))
-		return err_set(e, ERR_USAGE, "prompt: one text, or a list of token ids, can be pinned");
+	if ((a->kind == QUERY_PIN || a->kind == QUERY_SCORE || a->kind == QUERY_TOKENIZE) &&
+		cJSON_IsArray(prompt) && prompt->child && !cJSON_IsNumber(prompt->child))
+		return err_set(e, ERR_USAGE, "prompt: one text, or a list of token ids, is taken here");
 	if (!cJSON_IsArray(prompt) || !prompt->child || cJSON_IsNumber(prompt->child))
 		return read_prompt(a, prompt, field, s, e);
 	cJSON_ArrayForEach(v, prompt) if (read_prompt(a, v, field, s, e)) return -1;

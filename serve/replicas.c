@@ -42,17 +42,11 @@ bool serve_failed(struct serve *s, int32_t i, const struct err *why)
 /* As a JSON array; NULL without memory: then the log does not know them. */
 static char *loads_of(const struct router *r)
 {
-	char *text = NULL;
+	struct json j = { 0 };
 	size_t size;
-	FILE *f = open_memstream(&text, &size);
 
-	for (int32_t i = 0; f && i < r->n; i++)
-		fprintf(f, "%c%d", i ? ',' : '[', r->requests[i]);
-	if (!f || fputc(']', f) == EOF || fclose(f)) {
-		free(text);
-		return NULL;
-	}
-	return text;
+	json_ids(&j, NULL, r->requests, (size_t)r->n);
+	return json_take(&j, &size);
 }
 
 /* Under the lock. NULL: no replica is left. */

@@ -46,6 +46,7 @@ static bool read_text(cJSON *chat, const cJSON *v, struct err *e)
 	cJSON *to = format ? cJSON_Duplicate(format, true) : NULL;
 
 	(void)e;
+	dialect_copy(chat, "verbosity", foreign_member(v, "verbosity"));
 	if (to && foreign_member(to, "schema"))
 		cJSON_AddItemToObject(cJSON_AddObjectToObject(to, "json_schema"), "schema",
 			cJSON_DetachItemFromObject(to, "schema"));
@@ -71,8 +72,10 @@ static const struct dialect_field fields[] = {
 	{ "background", .refused = NOT_KEPT },
 	{ "prompt", .refused = ": the text is called input" },
 	{ "max_tool_calls", .refused = "" },
+	{ "logprobs", .refused = ": /v1/chat/completions has it" },
 	{ "top_logprobs", .refused = ": /v1/chat/completions has it" },
 	{ "n", .refused = ": there is one answer" },
+	{ "best_of", .refused = ": there is one answer" },
 };
 
 /* ---- input ---- */

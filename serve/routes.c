@@ -68,7 +68,7 @@ static void tokenize(struct job *job, struct json *j)
 {
 	struct err *e = &job->error;
 	cJSON *o = query_object(job->body, job->n_body, e);
-	struct query a = { .kind = cJSON_HasObjectItem(o, "messages") ? QUERY_CHAT : QUERY_TEXT };
+	struct query a = { .kind = cJSON_HasObjectItem(o, "messages") ? QUERY_CHAT : QUERY_TOKENIZE };
 	const cJSON *content = foreign_member(o, "content");
 
 	if (o && !query_check(QUERY_TOKENIZE, o, e)) {

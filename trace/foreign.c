@@ -7,21 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/text.h"
 #include "event/event.h"
 #include "trace/ring.h"
 #include "trace/schema.h"
-
-/* SQLite's messages quote names out of the file, which may hold anything: keeps plain
- * characters. */
-static const char *plain(char *buf, size_t size, const char *text)
-{
-	size_t n = 0;
-
-	for (; text[n] && n + 1 < size; n++)
-		buf[n] = text[n] < ' ' || text[n] > '~' ? '?' : text[n];
-	buf[n] = 0;
-	return buf;
-}
 
 int foreign_fail(sqlite3 *db, const char *path, struct err *e)
 {
@@ -35,7 +24,8 @@ int foreign_fail(sqlite3 *db, const char *path, struct err *e)
 		return err_set(e, ERR_MEMORY, "%s: out of memory", path);
 	if (rc == SQLITE_TOOBIG)
 		return err_set(e, ERR_INPUT, "%s: a damaged recording: a value is too large", path);
-	plain(text, sizeof text, sqlite3_errmsg(db));
+	/* it may quote names out of the file, which may hold anything */
+	text_cleaned(text, sizeof text, sqlite3_errmsg(db), strlen(sqlite3_errmsg(db)));
 	if (system)
 		return err_set(e, ERR_IO, "%s: %s", path, text);
 	return err_set(e, ERR_INPUT, "%s: a damaged recording: %s", path, text);
@@ -269,7 +259,8 @@ static int quick_check(sqlite3 *db, const char *path, const char *table, struct 
 	char clean[200];
 	int rc = 0;
 
-	plain(clean, sizeof clean, text ? text : "out of memory");
+	text = text ? text : "out of memory";
+	text_cleaned(clean, sizeof clean, text, strlen(text));
 	if (!s)
 		rc = foreign_fail(db, path, e);
 	else if (strcmp(clean, "ok") != 0)

@@ -38,20 +38,21 @@ static void after_score(struct engine *e, const struct plan_item *item)
 	struct event ev;
 
 	for (int32_t i = 0; i < item->n_out; i++) {
-		int32_t id = r->ids[item->pos + i + 1];
+		const int32_t pos = item->pos + i + 1, id = r->ids[pos], out = item->out + i;
 		struct ev_candidate to[SAMPLE_TOP + 1];
-		const struct ev_span candidates = score_candidates(e, r, item->out + i, id, to);
 
+		if (pos <= r->verified) /* emitted before it was preempted */
+			continue;
 		ev_init(&ev, EV_score);
 		ev.u.score.request = r->id;
-		ev.u.score.pos = item->pos + i + 1;
+		ev.u.score.pos = r->verified = pos;
 		ev.u.score.id = id;
 		if (e->compute->logp)
-			ev.u.score.logp = e->compute->logp(e, item->out + i, id);
-		ev.u.score.hash = (int64_t)e->stats[item->out + i].hash;
-		ev.u.score.candidates = candidates;
+			ev.u.score.logp = e->compute->logp(e, out, id);
+		ev.u.score.hash = (int64_t)e->stats[out].hash;
+		ev.u.score.candidates = score_candidates(e, r, out, id, to);
 		stream_emit(&e->stream, &ev);
-		for_hooks(e, h, drawn) h->ops->drawn(e, h->state, r, item->pos + i + 1, id, item->out + i);
+		for_hooks(e, h, drawn) h->ops->drawn(e, h->state, r, pos, id, out);
 	}
 	r->computed += item->n_rows;
 	go_on(e, r, r->n_ids - 1);
@@ -86,7 +87,8 @@ const struct request_kind request_verify = { .given = true, .after = after_verif
 static void after_pin(struct engine *e, const struct plan_item *item)
 {
 	item->r->computed += item->n_rows;
-	engine_note_seen(e, item, -1);
+	if (item->r->computed < item->r->n_ids)
+		engine_note_seen(e, item, -1);
 	go_on(e, item->r, item->r->n_ids);
 }
 

@@ -95,10 +95,14 @@ static int skip_open(
 
 static int skip_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
 {
+	const struct visible *v = &d->net.env.forward->visible;
 	struct grow *g = &d->net.grow;
 	struct grow_pass out = { 0 };
 	int32_t n_rows = 0;
 
+	/* what the target's rows do not see may have no page; what they choose among has */
+	d->net.forward.visible =
+		visible_picks(v) || visible_most_kept(v, 1) ? (struct visible){ 0 } : *v;
 	grow_begin(g, job, n);
 	for (int32_t i = 0; i < n; i++)
 		if (job[i].writable)

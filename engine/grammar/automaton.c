@@ -11,6 +11,8 @@ enum { BOTTOM = 0, UNKNOWN = -2 };
 
 static const char too_many[] = "the grammar is too ambiguous: it can be read in too many ways at "
 							   "once";
+static const char too_long[] = "the grammar is too ambiguous: what it allows takes too long to "
+							   "find";
 static const char no_memory[] = "no memory for the grammar";
 
 static int32_t fail(struct automaton *a, const char *why)
@@ -172,6 +174,8 @@ static void follow_all(struct automaton *a)
 		const struct frame f = a->frame[number];
 		const struct grammar_node *n = &a->program.node[f.node];
 
+		if (a->work == a->most && a->most)
+			fail(a, too_long);
 		switch (n->kind) {
 		case NODE_SET: take(a, number); break;
 		case NODE_SPLIT:
@@ -293,11 +297,6 @@ int32_t automaton_leave(struct automaton *a, int32_t state)
 			take(a, a->stack[s->first + i]);
 	a->found_end = s->ends;
 	return a->n_found == s->n || (!a->n_found && !s->ends) ? state : end(a);
-}
-
-void automaton_fail(struct automaton *a, const char *why)
-{
-	fail(a, why);
 }
 
 bool automaton_is_whole(struct automaton *a, int32_t state)

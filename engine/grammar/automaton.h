@@ -40,7 +40,7 @@ struct automaton {
 	int32_t *stack;
 	int32_t n_stacks, cap_stacks;
 	int32_t start;
-	int64_t work;       /* stacks followed so far */
+	int64_t work, most; /* stacks followed so far, and at most; most 0: any number */
 	const char *failed; /* why it can go on no more; NULL: it can */
 
 	/* numbers by hash, open addressing: frames, states; -1: free */
@@ -63,8 +63,6 @@ int32_t automaton_next(struct automaton *a, int32_t state, unsigned char byte);
 /* The state without the stacks in limited rules (expr.h), where it has others: the text goes on
  * with what follows these. */
 int32_t automaton_leave(struct automaton *a, int32_t state);
-/* Gives it up: it is dead from now on. */
-void automaton_fail(struct automaton *a, const char *why);
 /* Whether the text must end in this state: no byte leads on. */
 bool automaton_is_whole(struct automaton *a, int32_t state);
 /* Names of the rules on the state's deepest stack, from the root on: "root > object > string". A

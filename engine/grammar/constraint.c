@@ -105,11 +105,7 @@ static int spell(struct constraints *c, const struct tokenizer *t, struct err *e
 	int rc;
 
 	c->end = calloc((size_t)vocab, sizeof *c->end);
-	if (!text || !c->end) {
-		free(text);
-		return err_set(e, ERR_MEMORY, "no memory for the grammar's tokens");
-	}
-	for (int32_t i = 0; i < vocab; i++) {
+	for (int32_t i = 0; text && c->end && i < vocab; i++) {
 		if (tokenizer_is_end(t, i))
 			c->end[c->n_ends++] = i;
 		else if (!tokenizer_is_special(t, i))
@@ -117,10 +113,12 @@ static int spell(struct constraints *c, const struct tokenizer *t, struct err *e
 		if (text[i].size && (unsigned char)*text[i].data == GRAMMAR_CONTROL)
 			text[i].size = 0;
 	}
-	c->controls = spell_controls(text, t, vocab);
+	c->controls = text && c->end ? spell_controls(text, t, vocab) : NULL;
 	rc = c->controls ? spell_open(&c->spell, text, vocab, e)
 					 : err_set(e, ERR_MEMORY, "no memory for the grammar's tokens");
 	free(text);
+	if (rc)
+		constraints_close(c); /* the next request tries again */
 	c->spelled = !rc;
 	return rc;
 }

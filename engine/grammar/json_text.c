@@ -128,7 +128,7 @@ static int32_t other_keys(struct schema *s, const struct word *w, int32_t n, siz
 	const bool is_word = n && w[0].size == at;
 	int32_t all = is_word ? expr_never(s->g) : expr_empty(s->g), end;
 
-	for (int32_t i = is_word; i < n && depth < KEY_DEPTH; i = end) {
+	for (int32_t i = is_word; i < n && depth < KEY_DEPTH && schema_works(s, n); i = end) {
 		struct points one = { 0 };
 		int32_t point;
 		const size_t size = text_point(w[i].text + at, w[i].size - at, &point);
@@ -137,8 +137,6 @@ static int32_t other_keys(struct schema *s, const struct word *w, int32_t n, siz
 		points_add(&one, (uint32_t)point, (uint32_t)point);
 		for (end = i + 1; end < n && !strncmp(w[end].text + at, w[i].text + at, size); end++)
 			;
-		if (!schema_works(s, n))
-			break;
 		all = expr_or(s->g, all,
 			expr_then(s->g, json_points(s->g, &one),
 				other_keys(s, w + i, end - i, at + size, depth + 1)));

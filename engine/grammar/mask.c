@@ -151,8 +151,8 @@ static void walk(struct masks *m, int32_t state, struct mask *out)
 {
 	const struct spell *s = m->spell;
 	struct automaton *a = m->automaton;
-	const int64_t most = a->work + MASK_WORK;
 
+	a->most = a->work + MASK_WORK;
 	m->way[0] = state;
 	for (int32_t i = 0; i < s->n_nodes && !a->failed;) {
 		const struct spell_node *n = &s->node[i];
@@ -172,10 +172,8 @@ static void walk(struct masks *m, int32_t state, struct mask *out)
 		allow(s, n->first, n->first + n->n, out);
 		m->way[n->depth + 1] = after;
 		i++;
-		if (a->work > most)
-			automaton_fail(
-				a, "the grammar is too ambiguous: what it allows takes too long to find");
 	}
+	a->most = 0;
 }
 
 /* ---- what is kept ---- */

@@ -353,12 +353,25 @@ const cJSON *schema_enum_of(struct schema *s, const struct part *p, bool *one)
 	return value ? value : values;
 }
 
+/* cJSON_Compare looks at each member of an object from both sides, so its time doubles with each
+ * level, and looks for it among all of them. */
+int64_t schema_effort(const cJSON *v)
+{
+	int64_t n = 1, below = v->valuestring ? (int64_t)strlen(v->valuestring) / 64 : 0;
+
+	for (const cJSON *one = v->child; one; one = one->next, n++)
+		below += schema_effort(one);
+	below = 2 * below + n * n;
+	return below < SCHEMA_WORK ? below : SCHEMA_WORK;
+}
+
 /* cJSON takes numbers that nearly equal each other for equal, and members in any order. */
 static bool may_equal(struct schema *s, const cJSON *a, bool one_a, const cJSON *b, bool one_b)
 {
 	for (const cJSON *x = one_a ? a : a->child; x; x = one_a ? NULL : x->next)
 		for (const cJSON *y = one_b ? b : b->child; y; y = one_b ? NULL : y->next)
-			if (!schema_works(s, 4) || cJSON_Compare(x, y, true))
+			if (!schema_works(s, schema_effort(x) + schema_effort(y) + 2) ||
+				cJSON_Compare(x, y, true))
 				return true;
 	return false;
 }

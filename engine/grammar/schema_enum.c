@@ -77,8 +77,8 @@ static bool has(struct schema *s, const cJSON *v, bool one, const char *text)
 {
 	bool found = false;
 
-	for (v = one ? v : v->child; v && !found && schema_works(s, 8); v = one ? NULL : v->next) {
-		char *its = json_canonical(v);
+	for (v = one ? v : v->child; v && !found; v = one ? NULL : v->next) {
+		char *its = schema_works(s, schema_effort(v) + 7) ? json_canonical(v) : NULL;
 
 		found = its && !strcmp(its, text);
 		free(its);

@@ -86,6 +86,8 @@ int32_t schema_fail(struct schema *s, const cJSON *at, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Counts work; false: too much of it, or it failed already. */
 bool schema_works(struct schema *s, int64_t n);
+/* What it takes to compare a value with another, or to write it. */
+int64_t schema_effort(const cJSON *v);
 
 /* ---- schema_keyword.c ---- */
 

@@ -43,6 +43,8 @@ static void delta_need(const void *params, struct forward_needs *n)
 	forward_reads(&n->normed, &a->qkv);
 	forward_reads(&n->normed, &a->z);
 	forward_reads(&n->normed, &a->alpha);
+	if (!a->together)
+		forward_reads(&n->normed, &a->beta);
 	forward_reads(&n->act, &a->out);
 }
 

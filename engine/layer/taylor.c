@@ -59,7 +59,9 @@ static void taylor_need(const void *params, struct forward_needs *n)
 	n->mixed.x = true;
 	forward_widen(&n->room, (int32_t)state_floats(a));
 	forward_reads(&n->normed, &a->q);
+	forward_reads(&n->normed, &a->k);
 	forward_reads(&n->normed, &a->v);
+	forward_reads(&n->normed, &a->z);
 	forward_reads(&n->act, &a->out);
 }
 

@@ -77,6 +77,8 @@ static void time_mix_need(const void *params, struct forward_needs *n)
 	forward_widen(&n->wide, N_PARTS * a->dim);
 	forward_widen(&n->room, a->dim * a->head_dim);
 	forward_reads(&n->mixed, &a->r);
+	forward_reads(&n->mixed, &a->k);
+	forward_reads(&n->mixed, &a->v);
 	forward_widen(&n->mixed.dim, WAYS * a->dim);
 	forward_reads(&n->act, &a->out);
 	rank_need(&a->decay, n);

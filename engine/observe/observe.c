@@ -91,7 +91,7 @@ static uint8_t pack_share(float share)
 {
 	float v = 255 * sqrtf(share) + 0.5f;
 
-	return v >= 255 ? 255 : (uint8_t)v;
+	return v >= 255 ? 255 : v > 0 ? (uint8_t)v : 0; /* 0 for NaN, too */
 }
 
 /* Adds the groups (of 16 positions) of one head to pages of per_page groups. */

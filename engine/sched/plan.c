@@ -91,7 +91,7 @@ static bool lacks_only_newest(const struct request *r)
 }
 
 /* Free pages for DRAFT_MAX tokens ahead, without preemption or eviction. */
-static bool has_draft_pages(struct sched *s, const struct plan *p, struct request *r)
+static bool has_draft_pages(struct sched *s, struct request *r)
 {
 	int32_t size = s->memory->page_size, ahead = min32(DRAFT_MAX, r->limit - r->n_ids);
 	int32_t need = (r->n_ids + ahead + size - 1) / size;
@@ -99,12 +99,12 @@ static bool has_draft_pages(struct sched *s, const struct plan *p, struct reques
 	for (int32_t g = 0; g < s->memory->spec.n; g++)
 		if (need - r->table.n + 1 > s->memory->pages[g].n_free)
 			return false;
-	return sched_ensure_pages(s, p, r, r->computed, r->n_ids + ahead);
+	return memory_reserve(s->memory, &r->table, r->id, r->computed, r->n_ids + ahead) < 0;
 }
 
 /* Rows and outputs are shared out evenly: each request gets its newest token's, and the same for
  * drafts. */
-static void plan_drafts(struct sched *s, const struct plan *p)
+static void plan_drafts(struct sched *s)
 {
 	int32_t n = 0, most, nodes;
 	struct request *r;
@@ -119,7 +119,8 @@ static void plan_drafts(struct sched *s, const struct plan *p)
 	if (!s->propose || nodes < 1)
 		return;
 	for (int32_t i = 0; i < n; i++)
-		s->ready[i]->draft_pages = s->draft_pages && has_draft_pages(s, p, s->ready[i]);
+		s->ready[i]->draft_pages =
+			s->draft_pages && !request_is_chosen(s->ready[i]) && has_draft_pages(s, s->ready[i]);
 	s->propose(s->arg, s->ready, n, nodes);
 }
 
@@ -197,7 +198,7 @@ static void plan_newest(struct sched *s, struct plan *p)
 {
 	struct request *r;
 
-	plan_drafts(s, p);
+	plan_drafts(s);
 	for (int64_t at = 0; (r = sched_next_oldest(s, at)); at = r->admitted)
 		if (lacks_only_newest(r) && p->n_rows < s->budget && p->n_out < s->max_out)
 			plan_decode(s, p, r);

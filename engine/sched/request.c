@@ -160,6 +160,8 @@ void request_truncate(struct request *r, int32_t n, const struct tokenizer *t)
 	r->out_of_pages = false;
 	if (r->observed > n)
 		r->observed = 0;
+	if (r->bound)
+		bound_state(r->bound, r->ids, n); /* another token may take the place of the next */
 	r->n_tail = 0;
 	for (int32_t i = r->n_prompt; r->stop && i < n; i++) {
 		struct gguf_text bytes = tokenizer_bytes(t, r->ids[i]);

@@ -121,7 +121,7 @@ struct request {
 	int32_t n_itl;
 	int64_t newest_step; /* of the newest token */
 	int64_t last_step;
-	int32_t verified; /* verify: position of the last draw emitted */
+	int32_t verified; /* verify, score: the last position told of */
 	int32_t observed; /* n_ids when its attention was last emitted, 0: never */
 };
 

@@ -1,5 +1,6 @@
 /* Opens, steps and ends searches; their members are in search_member.c. See search.h and
  * search_impl.h. */
+#include "base/array.h"
 #include "engine/search/search_impl.h"
 
 #include <stdio.h>
@@ -11,7 +12,8 @@ enum { WAIT_MS = 5 };
 struct searches { /* of one engine */
 	struct search *first;
 	int64_t n;
-	uint8_t *page_seen; /* [pages of the smallest size], scratch */
+	uint8_t *page_seen; /* scratch, of a pool that settings may make anew */
+	size_t n_seen;
 };
 
 extern const struct step_hooks search_hooks;
@@ -380,11 +382,10 @@ static void searches_done(struct engine *e, void *state)
 {
 	struct searches *all = state;
 
-	(void)e;
 	for (struct search *s = all->first; s; s = s->next) {
 		if (s->view.done)
 			continue;
-		if (s->n_members)
+		if (s->n_members && ARRAY_ROOM(all->page_seen, all->n_seen, memory_most_pages(&e->memory)))
 			count_pages(s, all->page_seen);
 		advance(s, 0);
 	}
@@ -444,31 +445,18 @@ static void searches_stuck(struct engine *e, void *state)
 
 /* ---- the hook ---- */
 
-static int searches_open(struct engine *e, void **state, struct err *err)
-{
-	struct searches *all = calloc(1, sizeof *all);
-
-	*state = all;
-	if (all)
-		all->page_seen =
-			calloc(memory_most_pages(&e->memory) * (size_t)(e->memory.page_size / K_GROUP) + 1, 1);
-	return all && all->page_seen ? 0 : err_set(err, ERR_MEMORY, "no memory for searches");
-}
-
 static void searches_close(struct engine *e, void *state)
 {
 	struct searches *all = state;
 
-	while (all && all->first)
+	while (all->first)
 		engine_search_close(e, all->first->id);
-	if (all)
-		free(all->page_seen);
-	free(all);
+	free(all->page_seen);
 }
 
 const struct step_hooks search_hooks = {
 	.name = "search",
-	.open = searches_open,
+	.size = sizeof(struct searches),
 	.close = searches_close,
 	.busy = searches_busy,
 	.wait = searches_wait,

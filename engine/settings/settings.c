@@ -229,7 +229,7 @@ static int add_stop(
 	while (stops->text[n])
 		n++;
 	if (!*value)
-		return err_set(e, ERR_USAGE, "%s: an empty text would stop every answer at once", s->name);
+		return err_set(e, ERR_USAGE, "%s: a text is needed, and this one is empty", s->name);
 	if (n == SETTING_STOPS_MAX)
 		return err_set(
 			e, ERR_USAGE, "%s: there are %d texts already, the most; off forgets them", s->name, n);

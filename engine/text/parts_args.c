@@ -77,7 +77,7 @@ static bool value_bare(struct parts *t, const struct parts_raw *r)
 			parts_word(t, to, "\"");
 		parts_put(t, to, &c, 1);
 		t->depth += (c == '{' || c == '[') - (c == '}' || c == ']');
-		if ((c == '{' || c == '[') && t->depth < 64)
+		if ((c == '{' || c == '[') && t->depth >= 0 && t->depth < 64)
 			t->lists = (t->lists & ~(UINT64_C(1) << t->depth)) | (uint64_t)(c == '[') << t->depth;
 		t->key =
 			(c == '{' || c == ',') && t->depth > 0 && t->depth < 64 && !(t->lists >> t->depth & 1);

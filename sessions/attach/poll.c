@@ -106,26 +106,13 @@ static void read_info(struct attach *a)
 	keep(&a->slots, text, a->reported.has_slots);
 }
 
-/* The URL without "user:password@". */
-static void put_url(struct attach *a)
-{
-	const char *root = client_root(a->client), *host = strstr(root, "://");
-	const char *at, *end;
-
-	host = host ? host + 3 : root;
-	end = host + strcspn(host, "/");
-	at = memrchr(host, '@', (size_t)(end - host));
-	snprintf(a->reported.url, sizeof a->reported.url, "%.*s%s", (int)(host - root), root,
-		at ? at + 1 : host);
-}
-
 int attach_meet(struct attach *a, struct err *e)
 {
 	char owner[ATTACH_WORD] = "", *metrics;
 	int status;
 
 	a->reported.ctx = a->reported.slots = a->reported.pages = a->reported.page_size = EV_NULL_I;
-	put_url(a);
+	snprintf(a->reported.url, sizeof a->reported.url, "%s", client_root(a->client));
 	if (read_models(a, owner, sizeof owner, e))
 		return -1;
 	metrics = ask(a, "/metrics", &status, NULL);

@@ -13,6 +13,7 @@ enum { CONNECT_MS = 10000, IDLE_S = 60, ROOT_BYTES = 1024 };
 struct client {
 	CURLM *multi;
 	struct curl_slist *headers;
+	char base[ROOT_BYTES]; /* what is asked; root: without "user:password@", for messages */
 	char root[ROOT_BYTES];
 	bool local; /* the server is on this machine: no proxy */
 	int idle_s;
@@ -30,30 +31,40 @@ struct client_call {
 
 /* ---- the client ---- */
 
-/* The root of a URL: its scheme, host, port and path, without "/v1" and "/" at the end. */
-static bool read_root(struct client *c, const char *url)
+/* Without "/v1" and "/" at the end. */
+static bool put_root(CURLU *u, char root[ROOT_BYTES])
 {
-	CURLU *u = curl_url();
-	char *host = NULL, *whole = NULL;
-	bool ok = u && !curl_url_set(u, CURLUPART_URL, url, CURLU_GUESS_SCHEME) &&
-			  !curl_url_set(u, CURLUPART_QUERY, NULL, 0) &&
-			  !curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0) &&
-			  !curl_url_get(u, CURLUPART_HOST, &host, 0) &&
-			  !curl_url_get(u, CURLUPART_URL, &whole, 0) && strlen(whole) < sizeof c->root &&
+	char *whole = NULL;
+	bool ok = !curl_url_get(u, CURLUPART_URL, &whole, 0) && strlen(whole) < ROOT_BYTES &&
 			  (!strncmp(whole, "http://", 7) || !strncmp(whole, "https://", 8));
 	size_t n;
 
 	if (ok) {
-		n = strlen(strcpy(c->root, whole));
-		while (n && c->root[n - 1] == '/')
-			c->root[--n] = 0;
-		if (n > 3 && !strcmp(c->root + n - 3, "/v1"))
-			c->root[n - 3] = 0;
-		c->local =
-			!strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]");
+		n = strlen(strcpy(root, whole));
+		while (n && root[n - 1] == '/')
+			root[--n] = 0;
+		if (n > 3 && !strcmp(root + n - 3, "/v1"))
+			root[n - 3] = 0;
 	}
-	curl_free(host);
 	curl_free(whole);
+	return ok;
+}
+
+/* The root of a URL: its scheme, host, port and path. */
+static bool read_root(struct client *c, const char *url)
+{
+	CURLU *u = curl_url();
+	char *host = NULL;
+	bool ok = u && !curl_url_set(u, CURLUPART_URL, url, CURLU_GUESS_SCHEME) &&
+			  !curl_url_set(u, CURLUPART_QUERY, NULL, 0) &&
+			  !curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0) &&
+			  !curl_url_get(u, CURLUPART_HOST, &host, 0) && put_root(u, c->base) &&
+			  !curl_url_set(u, CURLUPART_USER, NULL, 0) &&
+			  !curl_url_set(u, CURLUPART_PASSWORD, NULL, 0) && put_root(u, c->root);
+
+	c->local = ok && (!strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) ||
+						 !strcmp(host, "[::1]"));
+	curl_free(host);
 	curl_url_cleanup(u);
 	return ok;
 }
@@ -147,7 +158,7 @@ static bool set_up(struct client_call *call, const char *method, const char *pat
 	CURL *easy = call->easy;
 	char url[ROOT_BYTES + 256];
 
-	snprintf(url, sizeof url, "%s%s", c->root, path);
+	snprintf(url, sizeof url, "%s%s", c->base, path);
 	curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->error);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_piece);

@@ -45,7 +45,7 @@ struct client_handler {
 int client_open(struct client **c, const struct client_options *options, struct err *e);
 /* Ends all calls without a word to their handlers. NULL is allowed. */
 void client_close(struct client *c);
-/* The server's root, for messages. */
+/* The server's root without user and password, for messages and recordings. */
 const char *client_root(const struct client *c);
 
 /* Begins GET path, or with a body (JSON, copied) POST path. NULL: no memory. */

@@ -24,6 +24,7 @@ struct perfetto {
 	bool slot_named[MAX_BATCH];
 	struct ev_stage_time stage[EV_N_stage];
 	int n_stages;
+	int64_t now; /* ns; of the newest event */
 };
 
 static double us(int64_t ns)
@@ -92,22 +93,6 @@ static int begin(struct exporter *x, struct err *e)
 	return 0;
 }
 
-static void end(struct exporter *x)
-{
-	struct perfetto *p = x->own;
-	char requests[sizeof x->lossy + 32];
-
-	if (!p)
-		return;
-	snprintf(requests, sizeof requests, *x->lossy ? "requests, LOSSY %s" : "requests", x->lossy);
-	name(x, PID_REQUESTS, 0, "process_name", requests);
-	fputs("\n],\"otherData\":{\"lossy\":", x->out);
-	export_json_text(x, x->lossy, strlen(x->lossy));
-	fputs("}}\n", x->out);
-	free(p->open);
-	free(p);
-}
-
 static struct open_request *request(struct perfetto *p, int64_t id)
 {
 	struct open_request *r = &p->open[(uint64_t)id % MAX_OPEN];
@@ -159,31 +144,56 @@ static void on_preempt(
 	fprintf(x->out, "\"pages\":%lld,\"favour\":%lld}}", (long long)v->pages, (long long)v->favour);
 }
 
-static void on_finish(struct exporter *x, struct perfetto *p, const struct ev_finish *f, int64_t t)
+static void put_finish(struct exporter *x, const struct ev_finish *f)
 {
-	struct open_request *r = request(p, f->request);
-	int64_t from;
+	fprintf(x->out, "\"tokens\":%lld,\"reason\":\"%s\"", (long long)f->generated,
+		ev_code_name("finish", f->reason));
+	put_ms(x, "ttft_ms", f->first_token_ns);
+	put_ms(x, "itl_p50_ms", f->itl_p50_ns);
+	put_ms(x, "itl_p99_ms", f->itl_p99_ns);
+	put_ms(x, "e2e_ms", f->total_ns);
+}
 
-	if (!r)
-		return;
-	from = r->admitted < 0 ? t : r->admitted;
+/* f NULL: the recording ends before it does. */
+static void on_finish(
+	struct exporter *x, struct open_request *r, const struct ev_finish *f, int64_t t)
+{
+	const int64_t from = r->admitted < 0 ? t : r->admitted;
+
 	slice(x, PID_REQUESTS, r->id, "queue", r->arrived, from);
 	fputs("}}", x->out);
 	if (r->admitted >= 0) {
 		slice(x, PID_REQUESTS, r->id, "prompt", from, r->first < 0 ? t : r->first);
-		fprintf(x->out, "\"cached\":%lld}}", (long long)f->hit);
+		if (f)
+			fprintf(x->out, "\"cached\":%lld", (long long)f->hit);
+		fputs("}}", x->out);
 	}
 	if (r->first >= 0) {
 		slice(x, PID_REQUESTS, r->id, "answer", r->first, t);
-		fprintf(x->out, "\"tokens\":%lld,\"reason\":\"%s\"", (long long)f->generated,
-			ev_code_name("finish", f->reason));
-		put_ms(x, "ttft_ms", f->first_token_ns);
-		put_ms(x, "itl_p50_ms", f->itl_p50_ns);
-		put_ms(x, "itl_p99_ms", f->itl_p99_ns);
-		put_ms(x, "e2e_ms", f->total_ns);
+		if (f)
+			put_finish(x, f);
 		fputs("}}", x->out);
 	}
 	r->id = 0;
+}
+
+static void end(struct exporter *x)
+{
+	struct perfetto *p = x->own;
+	char requests[sizeof x->lossy + 32];
+
+	if (!p)
+		return;
+	for (int i = 0; p->open && i < MAX_OPEN; i++)
+		if (p->open[i].id)
+			on_finish(x, &p->open[i], NULL, p->now);
+	snprintf(requests, sizeof requests, *x->lossy ? "requests, LOSSY %s" : "requests", x->lossy);
+	name(x, PID_REQUESTS, 0, "process_name", requests);
+	fputs("\n],\"otherData\":{\"lossy\":", x->out);
+	export_json_text(x, x->lossy, strlen(x->lossy));
+	fputs("}}\n", x->out);
+	free(p->open);
+	free(p);
 }
 
 static void on_batch(struct exporter *x, struct perfetto *p, const struct ev_batch *b)
@@ -262,6 +272,7 @@ static void event(struct exporter *x, const struct event *ev)
 	struct open_request *r;
 	int64_t t = time_of(ev);
 
+	p->now = t;
 	switch (ev->kind) {
 	case EV_request: on_request(x, p, &ev->u.request, t); break;
 	case EV_admit: on_admit(x, request(p, ev->u.admit.request), t); break;
@@ -269,7 +280,10 @@ static void event(struct exporter *x, const struct event *ev)
 		if ((r = request(p, ev->u.token.request)) && r->first < 0)
 			r->first = t;
 		break;
-	case EV_finish: on_finish(x, p, &ev->u.finish, t); break;
+	case EV_finish:
+		if ((r = request(p, ev->u.finish.request)))
+			on_finish(x, r, &ev->u.finish, t);
+		break;
 	case EV_batch: on_batch(x, p, &ev->u.batch); break;
 	case EV_time:
 		p->n_stages = (int)ev_items(ev->u.time.stages, p->stage, sizeof *p->stage, EV_N_stage);

@@ -52,7 +52,7 @@ bool step_shape_event(struct step_shape *s, const struct event *ev)
 
 	switch (ev->kind) {
 	case EV_batch:
-		if (sane(b->pos) && sane(b->rows))
+		if (sane(b->pos) && sane(b->rows) && sane(s->rows + b->rows))
 			step_shape_add(s, (int32_t)b->pos, (int32_t)b->rows, 0);
 		return false;
 	case EV_token: s->outs += ev->u.token.source != EV_SOURCE_forced; return false;

@@ -114,13 +114,13 @@ static void add_row(struct cost_rows *r, struct cost_row row)
 static void take_step(struct cost_rows *r, const struct event *ev)
 {
 	const struct ev_step *s = &ev->u.step;
-	const int64_t since = ev->t_ns - r->ended_ns;
+	const double since = (double)ev->t_ns - (double)r->ended_ns;
 	const bool waits = r->prefill; /* between two steps, perhaps for a prompt */
-	const double ns = (double)(r->busy && !waits && since > s->ns ? since : s->ns);
+	const double ns = fmax((double)s->ns, r->busy && !waits ? since : 0);
 	double exchange_ns;
 
 	r->ended_ns = ev->t_ns;
-	r->busy = s->running + s->waiting > 0;
+	r->busy = s->running > 0 || s->waiting > 0;
 	exchange_ns = r->exchange.ns;
 	add_exchange(r);
 	if (s->ns <= 0 || !r->now.rows)
@@ -134,17 +134,17 @@ static void take_step(struct cost_rows *r, const struct event *ev)
 /* All rows of a prompt's job, chunk by chunk, on a rank that does nothing else. */
 static void take_handover(struct cost_rows *r, const struct ev_handover *h)
 {
-	const int64_t ns = h->end_ns - h->start_ns, end = h->pos + h->tokens;
+	const int64_t most = 1 << 24;
 	struct step_shape all = { .more = -1 };
 
-	if (h->pos < 0 || h->tokens < 1 || end > 1 << 24 || h->computed != h->tokens ||
-		h->start_ns < 0 || ns <= 0)
+	if (h->pos < 0 || h->pos > most || h->tokens < 1 || h->tokens > most - h->pos ||
+		h->computed != h->tokens || h->start_ns < 0 || h->end_ns <= h->start_ns)
 		return;
-	for (int64_t pos = h->pos, rows; pos < end; pos += rows, all.more++) {
+	for (int64_t pos = h->pos, rows, end = pos + h->tokens; pos < end; pos += rows, all.more++) {
 		rows = r->chunk > 0 && r->chunk < end - pos ? r->chunk : end - pos;
 		step_shape_add(&all, (int32_t)pos, (int32_t)rows, 0);
 	}
-	add_row(r, (struct cost_row){ all, (double)ns, 0 });
+	add_row(r, (struct cost_row){ all, (double)(h->end_ns - h->start_ns), 0 });
 }
 
 static void take_setting(struct cost_rows *r, const struct ev_setting *s)

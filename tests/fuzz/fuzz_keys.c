@@ -11,6 +11,7 @@
 
 #include "tui/app/commands.h"
 #include "tui/term/prompt.h"
+#include "tui/term/term_impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -90,12 +91,18 @@ static void draw(unsigned shape)
 	check(&c);
 }
 
+/* As the terminal's keys are read: those of kitty's protocol by their numbers. */
 static void key_sequence(const uint8_t *data, size_t n)
 {
+	static struct terminal t = { .kitty = true };
 	char seq[40] = "\033[";
+	const char *key = seq;
 
 	memcpy(seq + 2, data, n);
-	prompt_sequence(seq);
+	if (kitty_take(&t, &key) == KITTY_CHARACTER)
+		key = t.character;
+	assert(memchr(t.character, 0, sizeof t.character) && memchr(t.again, 0, sizeof t.again));
+	prompt_sequence(key);
 }
 
 static void take_lines(void)

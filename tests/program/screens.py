@@ -115,17 +115,18 @@ SPEED = re.compile(r"(?<=[ \d])[ \d]{15}\d tok/s")
 MACHINE = re.compile(r"(?:cpu|ref)(?: [a-z]+\d*)?(?: [×x]\d+)?(?= |$)")
 
 
-def mask_view(lines, title):
-    """Puts ~ over a view that is measured all through: as wide as its head, down to the next head or blank."""
+def mask_view(lines, title, blanks=False):
+    """Puts ~ over a view that is measured all through: as wide as its head, down to the next head or, if it has none
+    itself, blank."""
     for y, line in enumerate(lines):
         for m in re.finditer(r"(?:^|(?<=[ ⁸]))" + title + r" [─-]+(?: .*?)?(?=  |$)", line):
             x, width = m.start(), m.end() - m.start()
             lines[y] = line[:x] + title + " " + "~" * (width - len(title) - 1) + line[m.end():]
             for below in range(y + 1, len(lines)):
                 part = lines[below][x:x + width]
-                if not part.strip() or re.match(r"\S[\w ]* [─-]{2}|[─-]{8}", part):
+                if (not blanks and not part.strip()) or re.match(r"\S[\w ]* [─-]{2}|[─-]{8}", part):
                     break
-                lines[below] = lines[below][:x] + "~" * width + lines[below][x + width:]
+                lines[below] = lines[below][:x].ljust(x) + "~" * width + lines[below][x + width:]
     return lines
 
 
@@ -143,7 +144,7 @@ def masked(text):
     lines[0] = re.sub(r" +(?:(?:TTFT|ITL p50|p99|above roof: [\d.]+ >) +)?#", "", NUMBER.sub("  #", lines[0]))
     lines[0] = re.sub(r" {2,}", "  ", MACHINE.sub("MACHINE", CLOCK.sub("CLOCK", lines[0])))
     lines[1:] = [SPEED.sub(lambda m: " " * (len(m.group(0)) - 1) + "#", line) for line in lines[1:]]
-    lines = [NUMBER.sub(mask_number, line).rstrip() for line in mask_view(lines, "time")]
+    lines = [NUMBER.sub(mask_number, line).rstrip() for line in mask_view(mask_view(lines, "roofline", True), "time")]
     lines = [re.sub(r" +# ago$", "", line) for line in lines]  # a message that is seconds old says so
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -277,6 +278,15 @@ def test_replay(suite):
         s.resize(80, 24)
         s.wait(r"step 3 of")
         suite.golden(s, "replay-80x24-step3")
+        s.keys("g")
+        if "space" in s.wait("› /goto").split("\n")[-2]:  # letters type now
+            raise Failure(s.text())
+        s.keys("Escape")
+        s.wait("space play")
+        s.keys("2", "Enter")
+        hints = s.wait(r"^ logits +hash").split("\n")[-2]
+        if "Enter" in hints or "pause" in hints:  # it takes no other token, zooms no more, and plays
+            raise Failure(s.text())
         s.type("q")
         s.wait(r"^\$$")
     finally:

@@ -233,6 +233,12 @@ def test_projector(suite):
         s.keys("C-u")
         enter(s, "/projector off")
         s.wait("batch ─")
+        enter(s, "/view latency")
+        s.wait("latency · Ctrl-O gives it the keys")
+        s.keys("F8")  # what was said of the view before it is gone
+        s.wait("Ctrl-O gives it the keys", gone=True)
+        s.keys("Escape")
+        s.wait("batch ─")
         enter(s, "/projector on")
         s.wait("batch ─", gone=True)
         enter(s, "/lesson kv-cache")
@@ -623,7 +629,8 @@ def test_what_is_answered(suite):
             s.wait("F1 explains", gone=True)
         s.keys("C-p")
         s.type("kv pag")
-        s.wait(" KV pages +The model keeps")
+        if "F1 explain " in s.wait(" KV pages +The model keeps"):  # its keys are those of the list alone
+            raise Failure(s.text())
         s.keys("F1")
         s.wait("key closes")
         s.keys("Escape", "Enter")
@@ -671,6 +678,12 @@ def test_a_loop_is_held(suite):
         s.wait("held: the answer repeats")
         s.keys("C-c")
         s.wait("stopped by you(.*\n)*.*stopped by you")
+        enter(s, "m n o")
+        s.wait("held: the answer repeats")
+        s.wait("‖ paused")
+        enter(s, "/cancel")  # as Ctrl-C does, it lets the engine go on
+        s.wait("1 request was stopped")
+        s.wait("‖ paused", gone=True)
         enter(s, "/copy")
         s.wait("bytes of the answer are on the clipboard")
         if len(set(s.tmux("show-buffer").strip())) != 1 or len(s.tmux("show-buffer")) < 32:
@@ -814,6 +827,14 @@ def test_sessions_from_inside(suite):
         s.wait(r"^\$$")
         if len(os.listdir(folder)) != 4:
             raise Failure(f"{os.listdir(folder)}")
+        suite.chat(s, *limits)
+        enter(s, "/lesson kv-cache")
+        s.wait("lesson ─")
+        suite.quit(s)
+        suite.chat(s, "--no-record")
+        listed("/sessions", "0 turns +lesson kv-cache")  # nothing was said in it
+        s.keys("Escape")
+        suite.quit(s)
     finally:
         s.close()
 

@@ -141,6 +141,14 @@ def test_usage_errors():
             ("too few operands", ["verify"], "FILE"),
             ("--record with --no-record", ["run", "--record", "a.db", "--no-record", "x"], "exclude"),
             ("a single dash", ["-x"], "two dashes"),
+            ("a table where there is none", ["run", "--csv", "a.csv", "x"], "--csv"),
+            ("a search of many prompts", ["run", "--batch", "a.txt", "--best-of", "2"], "search"),
+            ("a judge without a search", ["run", "--score", "wc", "x"], "--best-of"),
+            ("one table of a format that has all", ["export", "x.db", "--to", "jsonl", "--table", "token"], "--table is for csv"),
+            ("JSON of what is no list", ["cache", "clear", "--json"], "--json"),
+            ("JSON of a file that goes", ["sessions", "delete", "x", "--json"], "--json"),
+            ("JSON of the lessons' list", ["lesson", "--json"], "--json"),
+            ("a key that is no key", ["serve", "--api-key", ""], "--api-key"),
             ("an empty stop text", ["run", "--stop", "", "x"], "--stop")):
         status, out, err = cutaway(*args)
         good = err.count("\n") == 1 and err.startswith("cutaway: ") and word in err and not out

@@ -58,6 +58,14 @@ def test_perfetto():
                                       for e in answers] ==
           [[None if v is None else v / 1e6 for v in row] for row in
            query("SELECT first_token_ns, itl_p50_ns, itl_p99_ns, total_ns FROM finish ORDER BY seq")])
+    cut = os.path.join(TMP.name, "cut.db")
+    shutil.copy(FILE, cut)
+    with sqlite3.connect(cut) as db:
+        db.execute("DELETE FROM finish WHERE request > 1")
+    db.close()
+    left = [e for e in json.loads(cutaway("export", cut, "--to", "perfetto")[1])["traceEvents"] if e["ph"] == "X" and e["name"] == "answer"]
+    check("perfetto: also of requests that had not ended", sorted(e["tid"] for e in left) == sorted(e["tid"] for e in answers) and
+          [e["tid"] for e in left if e["args"]] == [1], left)
     lost = [e for e in events if e["ph"] == "X" and e["name"] == "preempted"]
     check("perfetto: a slice for each preemption until it came back", len(lost) ==
           query("SELECT count(*) FROM admit WHERE readmitted = 1")[0][0])

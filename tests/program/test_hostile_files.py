@@ -143,6 +143,12 @@ def steps_of_no_time_and_no_end(db):
 
 
 @hostile
+def steps_of_billions_of_rows(db):
+    set_all(db, "batch", rows=2**24, pos=2**24)
+    db.execute("DELETE FROM step WHERE seq % 400")
+
+
+@hostile
 def codes_of_no_list(db):
     set_all(db, "request", kind=99)
     set_all(db, "token", source=99)
@@ -554,6 +560,8 @@ def commands(path):
     for what in ("miss", "evict", "preempt", "wait", "reject", "token", "slow"):
         yield "why " + what, ["why", what, "--file", path], False
     yield "whatif", ["whatif", "--model", TINY, "--pages", "40", "--page-size", "32", path], False
+    yield "simulate", ["simulate", "--fit", path, "--requests", "20"], False
+    yield "formulas", ["formulas", path], False
     for form in ("perfetto", "jsonl", "html", "asciicast", "svg"):
         yield "export " + form, ["export", "--to", form, path], False
     yield "export csv", ["export", "--to", "csv", "--table", "token", path], True

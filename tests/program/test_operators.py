@@ -239,6 +239,30 @@ def test_reload_limits():
         verified(name, model)
 
 
+def test_reload_stops():
+    """What is told as a whole or not at all is asked for again; a text may break off, and says so."""
+    s = Server("--ctx", "512", "--overflow", "sinks", "--slots", "2", "--drain", "0")
+    long = {"messages": HELLO, "max_tokens": 8000, "ignore_eos": True}
+    scored = {"prompt": [[5] * 250, [6] * 250], "echo": True, "logprobs": 1, "max_tokens": 1}
+    asked = [("/v1/messages", long, 503), (CHAT, long, 200), (TEXT, scored, 503), ("/score", {"prompt": [5] * 250}, 503),
+             ("/v1/embeddings", {"input": [[5] * 250]}, 503)]
+    got = {}
+
+    def ask(i):
+        got[i] = s.ask("POST", *asked[i][:2], raw=True)
+    clients = [threading.Thread(target=ask, args=(i,)) for i in range(len(asked))]
+    for i, client in enumerate(clients):
+        client.start()
+        until(lambda: s.metric("generation_tokens_total" if i < 2 else "num_requests_waiting") > max(0, i - 2))
+    s.process.send_signal(signal.SIGHUP)
+    for client in clients:
+        client.join()
+    for i, (path, body, status) in enumerate(asked):
+        check(f"{path} is stopped: {status}", got[i][0] == status and (status == 200 or got[i][2].getheader("Retry-After")), (body, got[i]))
+    check("what breaks off says so", json.loads(got[1][1])["choices"][0]["finish_reason"] == "abort", got[1][1][-300:])
+    check("and the server goes on", s.post(TEXT, prompt="Once", max_tokens=2)["choices"] and s.end() == 0, s.told())
+
+
 def recordings(folder):
     return [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".db")]
 
@@ -297,6 +321,7 @@ def main():
     test_systemd()
     test_reload()
     test_reload_limits()
+    test_reload_stops()
     test_rotation()
     test_rotation_keep()
     return finish()

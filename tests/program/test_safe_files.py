@@ -160,16 +160,21 @@ def test_terminal():
     db.execute("UPDATE vocab SET bytes = ?", (ESCAPES.encode(),))
     db.commit()
     db.close()
+    newest = os.path.join(ENV["XDG_DATA_HOME"], "cutaway", "sessions", "\x1b[31mnamed.db")
+    os.makedirs(os.path.dirname(newest), exist_ok=True)
+    write(newest, read(path))
     verbs = [["export", "--to", form, path] for form in ("perfetto", "jsonl", "html", "asciicast", "svg")]
     verbs += [["export", "--to", "csv", "--table", table, path] for table in ("token", "request", "setting", "session")]
     verbs += [["diff", FILE, path], ["diff", "--json", FILE, path], ["verify", "--model", TINY, path],
               ["verify", "--model", TINY, "--json", path], ["compare", FILE, path],
-              ["compare", "--json", path, FILE], ["why", "token", "--file", path], ["whatif", path]]
+              ["compare", "--json", path, FILE], ["why", "token", "--file", path], ["whatif", path],
+              ["why", "slow"], ["sessions"]]
     for verb in verbs:
         shown = on_terminal(*verb)
         bad = [c for c in shown if (ord(c) < 32 and c not in "\r\n") or 0x7f <= ord(c) < 0xa0 or c == "\u202e"]
         check(f"{' '.join(verb[:-1])}: nothing of the recording commands the terminal", len(shown) > 20 and not bad,
               f"{bad[:5]} {shown[:300]!r}")
+    os.unlink(newest)
     csv = export("--to", "csv", "--table", "setting")[1].decode()
     check("a table reads on a terminal as in a file", on_terminal("export", "--to", "csv", "--table", "setting", FILE) == csv)
 

@@ -100,7 +100,7 @@ def test_whole(s):
           usage["prompt_tokens_details"]["cached_tokens"] == 0, again["usage"])
     texts = {s.post(CHAT, messages=HELLO, max_tokens=12, temperature=1.5)["choices"][0]["message"]["content"] for _ in range(4)}
     check("without a seed every answer is another", len(texts) > 1, texts)
-    cold = s.post(CHAT, messages=HELLO, max_completion_tokens=6, temperature=0)
+    cold = s.post(CHAT, messages=HELLO, max_completion_tokens=6, max_tokens=6, temperature=0)
     check("limits by either name", cold["usage"]["completion_tokens"] <= 6, cold)
 
 
@@ -123,10 +123,14 @@ def test_texts(s):
     check("a stop string ends it, and is no part of it", cut["text"] == text[:text.index(stop)] and cut["finish_reason"] == "stop",
           (text, cut))
     told = s.post("/score", prompt=ids)
-    done = subprocess.run([PROGRAM, "score", "--json", "--model", TINY, "--ctx", "256", "-"], input=b"Once upon a time", capture_output=True,
-                          env=ENV, check=False)
+    file = os.path.join(TMP.name, "once.txt")
+    with open(file, "w", encoding="utf-8") as f:
+        f.write("Once upon a time")
+    done = subprocess.run([PROGRAM, "score", "--json", "--model", TINY, "--ctx", "256", file], capture_output=True, env=ENV, check=False)
     check("log-probabilities of a text", len(told["logprobs"]) == len(ids) - 1 and all(p < 0 for p in told["logprobs"]) and
-          abs(sum(told["logprobs"]) - told["sum"]) < 1e-6, (told, done.stderr))
+          abs(sum(told["logprobs"]) - told["sum"]) < 1e-6, told)
+    check("they are those of the command", [f"{p:.7g}" for p in told["logprobs"]] == [f"{p:.7g}" for p in json.loads(done.stdout or b'{"logp": []}')["logp"]],
+          (told, done))
 
 
 def test_logprobs(s):
@@ -263,6 +267,7 @@ def test_refusals(s):
     refused("a picture", 400, "type text", "POST", CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})
     refused("a temperature out of range", 400, "temperature -1", "POST", CHAT, {"messages": HELLO, "temperature": -1})
     refused("n out of range", 400, "n:", "POST", CHAT, {"messages": HELLO, "n": 1000})
+    refused("two limits", 400, "send one of them", "POST", CHAT, {"messages": HELLO, "max_tokens": 3, "max_completion_tokens": 4})
     refused("half a token", 400, "whole number", "POST", CHAT, {"messages": HELLO, "max_tokens": 1.5})
     refused("what is not served is refused, not ignored", 400, "tools", "POST", CHAT, {"messages": HELLO, "tools": [{"type": "function"}]})
     refused("functions, by the name of today", 400, "their name is tools", "POST", CHAT, {"messages": HELLO, "functions": [{"name": "f"}]})
@@ -600,6 +605,12 @@ def test_fields(s):
                         ("seed", 0.5), ("seed", 2**64), ("stop_token_ids", [1.5]), ("stop_token_ids", [10**9]), ("stop_token_ids", 5)):
         got = told(CHAT, {"messages": HELLO, name: value})
         check(f"the error names the field: {name}", got[0] == 400 and got[1].startswith(name) and got[2] == name, got)
+    for path, fields in ((TEXT, {"prompt": "a", "top_logprobs": 2}), ("/score", {"prompt": "a b", "logprobs": 1}), ("/score", {"prompt": "a b", "best_of": 2}),
+                         ("/score", {"prompt": ["a b", "c d"]}), ("/tokenize", {"prompt": ["a", "b"]}), ("/v1/responses", {"input": "a", "logprobs": True}),
+                         ("/v1/responses", {"input": "a", "best_of": 2}), ("/v1/responses", {"input": "a", "text": {"verbosity": "low"}}),
+                         ("/v1/messages", {"messages": HELLO, "best_of": 2}), ("/v1/messages", {"messages": HELLO, "logprobs": True})):
+        got, name = told(path, fields), "verbosity" if "text" in fields else list(fields)[-1]
+        check(f"{path}: what its answer has no place for is refused: {name}", got[0] == 400 and got[2] == name, got)
     body = '{"prompt": "abc%s", "max_tokens": 2}'
     for name, text, words in (("an escaped NUL", body % "\\u0000x", "\\u0000"), ("a NUL", body % "\0x", "NUL"), ("half a pair", body % "\\ud800x", "surrogate"),
                               ("its other half", body % "\\udc00x", "surrogate"), ("bytes that are no UTF-8", (body % "").encode() + b'\xff', "UTF-8"),

@@ -185,7 +185,7 @@ ROWS = [
         lambda m: m.overlap < m.chance + 0.1 and m.batch.any > 1.5 * m.batch.one, "the same ones matter again"),
     Row("0.26", "GPTQ quantises 175B in 4 GPU hours to 3 or 4 bits at negligible loss (arXiv:2210.17323).",
         lambda: merge(second_order(), small=methods()),
-        "from 16 bits, a model of 689 thousand numbers, groups of 32: perplexity {small.rtn3.ppl:.1f} to the nearest, "
+        "from 16 bits, a model of 689 thousand parameters, groups of 32: perplexity {small.rtn3.ppl:.1f} to the nearest, "
         "{small.gptq3.ppl:.1f} by GPTQ in 3 bits, {small.rtn4.ppl:.1f} and {small.gptq4.ppl:.1f} in 4 (source {small.gptq3.source:.1f}); "
         "of 135M, which was in Q4_1, groups of 128: {rtn3.ppl:.1f}, {gptq3.ppl:.1f}; {rtn4.ppl:.1f}, {gptq4.ppl:.1f} (source "
         "{rtn3.source:.1f}); {gptq3.minutes:.1f} minutes", lambda m: m.small.gptq3.ppl < 1.05 * m.small.gptq3.source,
@@ -195,7 +195,7 @@ ROWS = [
     Row("0.27", "k-bit laws: N weights at b bits equal 2N at b/2, with no penalty down to 4 bits (arXiv:2212.09720).",
         lambda: merge(fewer_bits(), laws=laws(), ladder=ladder()),
         "from 16 bits, groups of 32, two sizes of one family: perplexity {laws.large[16]:.1f}, {laws.large[8]:.1f}, {laws.large[5]:.1f}, "
-        "{laws.large[4]:.1f}, {laws.large[3]:.1f}, {laws.large[2]:.1f} in 16, 8, 5, 4, 3, 2 bits; a {laws.times:.1f}th of the numbers "
+        "{laws.large[4]:.1f}, {laws.large[3]:.1f}, {laws.large[2]:.1f} in 16, 8, 5, 4, 3, 2 bits; a {laws.times:.1f}th of the parameters "
         "{laws.small[16]:.1f}, {laws.small[8]:.1f}, {laws.small[5]:.1f}, {laws.small[4]:.1f}, {laws.small[3]:.1f}, {laws.small[2]:.1f}; in "
         "as many bits as the small one's 16 the large one has {laws.bits}: {laws.at_bits:.1f}. SmolLM2 from Q4_1 {at[8].ppl:.1f}, "
         "{at[5].ppl:.1f}, {at[4].ppl:.1f}, {at[3].ppl:.1f} in 8, 5, 4, 3 (source {source:.1f}). Of one family, {ladder.sizes}: perplexity in 4 "
@@ -203,7 +203,7 @@ ROWS = [
         lambda m: m.laws.at_bits < m.laws.small[16] and m.laws.large[4] < 1.02 * m.laws.large[16],
         "fewer bits of a larger model cost more than the larger model gives",
         where=(lambda m: m.laws.at_bits < m.laws.small[16] and m.laws.large[5] < 1.02 * m.laws.large[16],
-               "5 bits without a penalty; more numbers in fewer bits are better throughout: {laws.at_bits:.1f} for {laws.small[16]:.1f} "
+               "5 bits without a penalty; more parameters in fewer bits are better throughout: {laws.at_bits:.1f} for {laws.small[16]:.1f} "
                "at {laws.bits} bits")),
     Row("0.28", "Quantised weights are 4 times smaller without a significant drop.", lambda: merge(formats(), small=from_16()),
         "F16 {at[F16].mb:.1f} MB a token, this file {file:.1f}: {bytes4:.2f} times smaller; a small model from 16 bits: Q4_0 "
@@ -262,7 +262,7 @@ ROWS = [
         lambda m: m.decode8 > 2 and m.act.more < 0.02 and m.task.least > m.task.at["f32"] - 0.02 and
         m.small.q8.ppl < 1.02 * m.small.q8.source, "decoding is {decode8:.2f} times faster"),
     Row("1.9", "Distillation: a student of a larger teacher beats one trained on the same data alone.", sweep,
-        "a student with a fifth of the numbers, from scratch, the same text: perplexity of text held out {alone[0]:.2f} and "
+        "a student with a fifth of the parameters, from scratch, the same text: perplexity of text held out {alone[0]:.2f} and "
         "{alone[1]:.2f} (two seeds) by labels alone, {taught[0]:.2f} and {taught[1]:.2f} with the teacher's distribution, too",
         lambda m: max(m.taught) < min(m.alone), "the labels teach as much"),
     Row("1.10", "Data can be distilled: synthetic text of the teacher trains the student, and bad data harms.",
@@ -412,7 +412,7 @@ ROWS = [
         "{steps} steps of drafts gave {least} to {most} tokens each; {valid} of {tokens} are those of plain decoding",
         lambda m: m.least >= 1 and m.valid == m.tokens, "a step gave none, or another than plain decoding"),
     Row("2.13", "A smaller model of the same family can draft off the shelf.", lambda: merge(pairs(), ladder=ladder()),
-        "140 thousand numbers draft for 689 thousand, both trained on the same stories: {alone.tokens:.2f} tokens a step, "
+        "140 thousand parameters draft for 689 thousand, both trained on the same stories: {alone.tokens:.2f} tokens a step, "
         "{alone.first:.0%} of first guesses kept; {alone.equal} of {alone.n} answers equal; {alone.speed:.2f} times plain. "
         "Of one family of {ladder.sizes} the smallest's first guesses are kept by the others: {ladder.guessed}",
         lambda m: m.alone.tokens > 1.2 and m.alone.equal == m.alone.n, "its guesses are not kept"),
@@ -426,7 +426,7 @@ ROWS = [
         "EAGLE {at[eagle].tokens:.2f}, Medusa {at[medusa].tokens:.2f} tokens a step; {at[eagle].speed:.2f} and "
         "{at[medusa].speed:.2f} times plain", lambda m: m.at["eagle"].tokens > 1.2, "its guesses are not kept"),
     Row("2.16", "Drafter and model can be trained together.", heads,
-        "Medusa's heads on a model of 689 thousand numbers, {alone.steps:.0f} steps: alone {alone.tokens_a_step:.3f} tokens a step, a "
+        "Medusa's heads on a model of 689 thousand parameters, {alone.steps:.0f} steps: alone {alone.tokens_a_step:.3f} tokens a step, a "
         "first guess kept in {alone.first_kept:.1%} of them; with the model, whose goal is the text, {together.tokens_a_step:.3f}, "
         "{together.first_kept:.1%}; whose goal is what it was, {kept.tokens_a_step:.3f}, {kept.first_kept:.1%}",
         lambda m: m.kept.tokens_a_step > 0.99 * m.alone.tokens_a_step and m.kept.perplexity < 1.02 * m.alone.perplexity,
@@ -532,7 +532,7 @@ ROWS = [
         where=(lambda m: any(m.after[x].kl < 0.9 * m.before[x].kl for x in ("int8-tensor", "int8-token")),
                "one granularity of the activations' scales alone")),
     Row("3.13", "AWQ (arXiv:2306.00978).", lambda: merge(salient(), small=methods()), "with a zero point, 3 bits: of 135M, which was in "
-        "Q4_1, KL {rtn3.kl:.3f} to the nearest, {awq3.kl:.3f} by AWQ; from 16 bits, a model of 689 thousand numbers {small.rtn3.kl:.3f} and "
+        "Q4_1, KL {rtn3.kl:.3f} to the nearest, {awq3.kl:.3f} by AWQ; from 16 bits, a model of 689 thousand parameters {small.rtn3.kl:.3f} and "
         "{small.awq3.kl:.3f}", lambda m: m.awq3.kl < m.rtn3.kl and m.small.awq3.kl < m.small.rtn3.kl,
         "factors of columns win nothing here"),
     Row("3.14", "Distillation: soft targets at high temperature and labels of low weight (arXiv:1503.02531).", sweep,
@@ -551,20 +551,20 @@ ROWS = [
         "magnitude: {plain.kl:.2f}, {plain.lossy:.0f}", lambda m: m.half.kl < 0.1, "half is too much",
         where=(lambda m: m.tenth.kl < 0.02, "a tenth; of a half many are needed, and magnitude does not tell which")),
     Row("3.17", "MQA (one K and V head) is too aggressive and degrades (arXiv:1911.02150).", family_groups,
-        "models of equal numbers, text and steps: loss {at[multi-head].loss:.3f} with 4 heads of K and V, {at[grouped].loss:.3f} with 2, "
+        "models of equal size, text and steps: loss {at[multi-head].loss:.3f} with 4 heads of K and V, {at[grouped].loss:.3f} with 2, "
         "{at[single].loss:.3f} with 1 ({doubt} {noise:.3f}); of 32 pairs two layers recall {at[multi-head].pairs[32]:.0%} after at most 2,400 "
         "steps with 2 heads of K and V, {at[single].pairs[32]:.0%} with 1", lambda m: m.degrades > m.noise or m.forgets > 0.05,
-        "what one head saves makes the feed-forward wider, and of equal numbers the loss moves by {degrades:+.3f}, recall by "
+        "what one head saves makes the feed-forward wider, and of equal size the loss moves by {degrades:+.3f}, recall by "
         "{forgets:.0%}", lacks="models large enough for the paper's loss"),
     Row("3.17b", "GQA trades size for quality; Llama 3 uses it (arXiv:2305.13245).", lambda: merge(shapes(), family=family_groups()),
         "K, V bytes a token: {kv_heads_all:,.0f} with {n_heads} heads, {kv_token:,.0f} with {n_kv_heads}, {kv_one_head:,.0f} with 1; small "
-        "models of equal numbers: {family.at[multi-head].token:,}, {family.at[grouped].token:,}, {family.at[single].token:,} B at a loss "
+        "models of equal size: {family.at[multi-head].token:,}, {family.at[grouped].token:,}, {family.at[single].token:,} B at a loss "
         "of {family.at[multi-head].loss:.3f}, {family.at[grouped].loss:.3f}, {family.at[single].loss:.3f}",
         lambda m: m.kv_one_head < m.kv_token < m.kv_heads_all and m.family.degrades > m.family.noise,
-        "at equal numbers the smaller cache costs {family.degrades:+.3f} nats, {family.doubt} {family.noise:.3f}"),
+        "at equal size the smaller cache costs {family.degrades:+.3f} nats, {family.doubt} {family.noise:.3f}"),
     Row("3.18", "Mixture of experts: a router chooses the experts of each token.", experts,
         "2 of 4 experts: {read:,.0f} B of them read a decoded token of {whole:,} B, the most loaded has {busiest:.2f} times its share; loss "
-        "{at[experts].loss:.3f}, of a dense model with as many numbers {at[multi-head].loss:.3f}",
+        "{at[experts].loss:.3f}, of a dense model with as many parameters {at[multi-head].loss:.3f}",
         lambda m: m.read < 0.51 * m.whole and m.least > 0, "an expert is never chosen, or all are read", lacks="a real model"),
     Row("3.19", "PagedAttention: a page table for fragmented memory (arXiv:2309.06180).", paged,
         "{apart} of {pairs} pages do not follow the one before them in memory; {tokens} tokens in batches of 1, 4, 8, "
@@ -590,7 +590,7 @@ ROWS = [
         "{other.mean:.1g} in the mean, {other.most:.1g} at most; {other.same} of {other.answers} greedy answers of 64 tokens are the same",
         lambda m: m.equal and m.batches.equal, "bits differ"),
     Row("3.22", "Speculative decoding: 2X to 3X over T5X with identical outputs (arXiv:2211.17192).", mended_ahead,
-        "a T5 of {numbers:,} numbers that mends damaged passages ({model.exact} of {model.n} as they were, of the damaged {itself.exact}; {model.endless} never end; "
+        "a T5 of {numbers:,} parameters that mends damaged passages ({model.exact} of {model.n} as they were, of the damaged {itself.exact}; {model.endless} never end; "
         "{model.loss:.3f} nats a token): {equal} of {n} answers equal; drafted by a T5 of {few:,}: {small.tokens:.2f} tokens a step, {small.right:.0%} "
         "of guesses kept, {small.passes:.2f} times fewer passes, speed {small.speed:.2f}; by n-grams of its input {grams.tokens:.2f}, {grams.right:.0%}, "
         "{grams.passes:.2f} times fewer, {grams.speed:.2f}", lambda m: m.equal == m.n and m.best.speed.median >= 2,
@@ -680,7 +680,7 @@ ROWS = [
         "with 2 the pool runs {pools.grown:.1f} times as many, in {pools.steps:.1f} times fewer steps"),
     Row("4.16", "MLA: 16,384 values to a latent of 512 and 64 for RoPE (arXiv:2405.04434).",
         lambda: merge(family("latent", "single"), deeper("latent", "multi-head")),
-        "small models of equal numbers: {at[latent].token:,} B a token, {at[multi-head].token:,} with all heads' K and V; loss "
+        "small models of equal size: {at[latent].token:,} B a token, {at[multi-head].token:,} with all heads' K and V; loss "
         "{at[latent].loss:.3f} and {at[multi-head].loss:.3f} (1 head of K and V: {at[single].token:,} B, {at[single].loss:.3f}); 8,192 deep a "
         "token takes {far[latent]:.2f} and {far[multi-head]:.2f} ms",
         lambda m: m.at["latent"].token < m.at["single"].token and m.at["latent"].loss < m.at["multi-head"].loss + m.noise,
@@ -717,7 +717,7 @@ ROWS = [
         lambda: merge(other_model("gemma3"), family("one-global", "window"), deeper("one-global", "window", "multi-head"),
                       later=later("one-global", "one-global-shared")),
         "a tiny Gemma 3: {groups[0].layers} window and {groups[1].layers} full layers; pages of a request from {early} "
-        "to {late} over {steps} steps; small models of equal numbers: loss {at[one-global].loss:.3f} with one global layer of 6, "
+        "to {late} over {steps} steps; small models of equal size: loss {at[one-global].loss:.3f} with one global layer of 6, "
         "{at[window].loss:.3f} with windows of 32 alone, {at[multi-head].loss:.3f} with full attention alone; {at[one-global].token:,} and "
         "{at[multi-head].token:,} B a token; 8,192 deep {far[one-global]:.2f}, {far[window]:.2f}, {far[multi-head]:.2f} ms; "
         "on a tenth of the tokens, where neighbours share keys and values (CLA), {later.loss[one-global-shared]:.3f}, else "
@@ -734,7 +734,7 @@ ROWS = [
         "it recalls as well, or forgets a sign within 256 dots"),
     Row("4.21", "Mamba: input-dependent state, matches transformers at 1B (arXiv:2312.00752).",
         lambda: merge(family("mamba2"), tiny=other_model("mamba"), first=seeds("mamba1")[0]),
-        "a tiny Mamba: {tiny.early} pages of state after 5 tokens, {tiny.late} after {tiny.steps}; small models of equal numbers, text and "
+        "a tiny Mamba: {tiny.early} pages of state after 5 tokens, {tiny.late} after {tiny.steps}; small models of equal size, text and "
         "steps: loss {at[mamba2].loss:.3f} of Mamba-2, {at[multi-head].loss:.3f} of attention; of 32 pairs {at[mamba2].pairs[32]:.0%} and "
         "{at[multi-head].pairs[32]:.0%} recalled; loss {first:.3f} of Mamba's first form",
         lambda m: m.at["mamba2"].loss < m.at["multi-head"].loss + m.noise, "its loss is higher", lacks="1B"),
@@ -845,7 +845,7 @@ ROWS = [
         "the distributions differ"),
     Row("4.38", "Pairs: 70B with 8B, 8B with 1B; distil the draft.", lambda: merge(drafter("draft"), pair=pairs()),
         "a distilled draft model of 2 layers: {tokens:.2f} tokens a step, {speed:.2f} times plain; a pair of whole models, a fifth of the "
-        "numbers: {pair.alone.tokens:.2f} tokens a step as its text taught it, {pair.taught.tokens:.2f} distilled from the large one, "
+        "parameters: {pair.alone.tokens:.2f} tokens a step as its text taught it, {pair.taught.tokens:.2f} distilled from the large one, "
         "{pair.taught.speed:.2f} times plain", lambda m: m.tokens > 1.1 and m.pair.taught.tokens > m.pair.alone.tokens,
         "distilled it is kept no more often than as its text taught it"),
     Row("4.39", "Medusa gives tokens in parallel (arXiv:2401.10774).", lambda: drafter("medusa"),
@@ -916,14 +916,14 @@ ROWS = [
         lambda m: m.gain > 1.5 and m.loop.risen > 0.1, "many answers at once are hardly faster, or nothing is learned"),
     Row("4.52", "Recipes: train from scratch, or change an architecture and distil.", conversions,
         "multi-head attention (loss {loss[multi-head]:.3f}) changed and distilled for {steps} steps: Mamba-2 in 7 of 8 layers, which take "
-        "over {taken[jamba-copied]:.0%} of the numbers, {loss[jamba-copied]:.3f}, from nothing {loss[jamba-nothing]:.3f}, by the text "
+        "over {taken[jamba-copied]:.0%} of the parameters, {loss[jamba-copied]:.3f}, from nothing {loss[jamba-nothing]:.3f}, by the text "
         "alone {loss[jamba-hard]:.3f}; windows and linear attention in turn {loss[based-copied]:.3f}, from nothing {loss[based-nothing]:.3f}",
         lambda m: m.wins > 0.05, "a beginning from nothing learns as much in as many steps"),
     Row("4.52b", "New architectures have huge potential.", potential,
-        "of {n} small models whose mixers are not attention alone (Mamba-2, Based, Jamba), of equal numbers, text and steps, these have a "
+        "of {n} small models whose mixers are not attention alone (Mamba-2, Based, Jamba), of equal size, text and steps, these have a "
         "lower loss than multi-head attention ({at[multi-head].loss:.3f}, {doubt} {noise:.3f}), a smaller memory at 8,192 tokens, and "
         "recall as much of 32 pairs: {better}; with less recall: {forget}",
-        lambda m: m.some > 0, "none of {n} is better in all three", lacks="larger models: rows 4.16 to 4.26 are of a million numbers"),
+        lambda m: m.some > 0, "none of {n} is better in all three", lacks="larger models: rows 4.16 to 4.26 are of a million parameters"),
     Row("4.53", "Lossy and lossless techniques must be told apart, and checked.",
         lambda: merge(certificate(), lossy=lossy(), each=told_apart()),
         "certificate: {cases} cases equal: {equal}; a cache in e4m3 instead of f16: {lossy.equal} of {lossy.pairs} texts "

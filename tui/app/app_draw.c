@@ -203,9 +203,13 @@ static const struct hint alone_hints[] = { { "^O", "keys to the view" }, { "Esc"
 	{ "F1", "explain" }, { "PgUp PgDn", "scroll" }, { "^P", "commands" }, { "^C", "stop" },
 	{ NULL, NULL } };
 
+/* A command is typed in a replay, where letters are keys else. */
+static const struct hint type_hints[] = { { "Enter", "run" }, { "Tab", "complete" },
+	{ "Esc", "leave" }, { "F1", "explain" }, { "^P", "commands" }, { NULL, NULL } };
+
 static const struct hint turn_hint = { "F7 F8", "views" };
 static const struct hint view_hints[] = {
-	{ "Enter", "zoom" },
+	{ "Enter", "zoom" }, /* draw_hints() knows that it is the first */
 	{ "Esc", "back" },
 	{ "F1", "explain" },
 	{ "w", "why" },
@@ -235,39 +239,38 @@ static int draw_hint(struct pen *p, int x, const struct hint *h)
 	return x + pen_text(p, x, 0, h->word, -1) + 3;
 }
 
-/* A view handles Enter itself only when it is zoomed. */
+/* A view handles Enter itself only when it is zoomed; a replay takes no other token. */
 static void draw_hints(struct app *a, struct rect r)
 {
 	const struct hint *own = a->focus >= 0 ? views[a->focus]->hints : NULL, *h;
 	struct pen p = pen_ink(a, r, INK_DIM);
-	bool enters = a->focus >= 0 && *a->offer;
-	const bool paused = a->state.waiting && a->state.waiting->paused;
+	const bool zoomed = app_zoom(a) >= 0, offers = a->focus >= 0 && *a->offer,
+			   takes = zoomed && !offers && !(a->host.replay && a->focus == VIEW_NEXT);
+	const char *pause = a->host.replay                                             ? "play"
+						: a->state.waiting && a->state.waiting->paused && !a->past ? "go on"
+																				   : "pause";
 	int x = 0;
 
-	if (r.h < 1)
+	if (r.h < 1 || a->palette.open) /* which has the keys, and says so itself */
 		return;
 	if (a->projector)
 		x = draw_hint(&p, x, &turn_hint);
 	if (a->focus < 0 && a->mode->reads && a->mode->reads(a))
 		x = draw_hint(&p, draw_hint(&p, x, &lesson_hints[0]), &lesson_hints[1]);
-	if (a->focus >= 0 && *a->offer)
+	if (offers)
 		x = draw_hint(&p, x, &(struct hint){ "Enter", a->offer });
-	for (h = own; h && h->key && x >= 0; h++) {
-		bool enter = !strcmp(h->key, "Enter");
-
-		if (enter && (app_zoom(a) < 0 || *a->offer))
-			continue;
-		enters |= enter;
-		x = draw_hint(&p, x, h);
-	}
+	for (h = own; h && h->key && x >= 0; h++)
+		if (takes || strcmp(h->key, "Enter") != 0)
+			x = draw_hint(&p, x, h);
 	for (h = a->focus >= 0                                        ? view_hints
+			 : a->host.replay && !a->prompt_hidden                ? type_hints
 			 : a->past                                            ? a->mode->past_hints
 			 : a->zoom >= 0 && !a->prompt_hidden && !a->projector ? alone_hints
 																  : a->mode->hints;
 		 h->key && x >= 0; h++)
-		if (!enters || strcmp(h->key, "Enter") != 0)
-			x = draw_hint(&p, x,
-				paused && !a->past && !strcmp(h->key, "F5") ? &(struct hint){ "F5", "go on" } : h);
+		if (h != view_hints || !(zoomed || offers))
+			x = draw_hint(
+				&p, x, strcmp(h->word, "pause") != 0 ? h : &(struct hint){ h->key, pause });
 }
 
 /* --- views --- */

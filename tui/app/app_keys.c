@@ -69,6 +69,8 @@ static void turn(struct app *a, int by)
 	a->zoom = a->last_focus = v;
 	if (a->focus >= 0)
 		a->focus = v;
+	if (a->message_kind == SAY_INFO) /* it was of the view before */
+		a->message_ns = 0;
 	a->dirty = true;
 }
 

@@ -81,7 +81,7 @@ static void add(struct app *a, const struct recording_file *f, const char *path)
 		&(struct palette_item){ .group = day_of(begun),
 			.name = name,
 			.value = view_form("%lld turn%s", (long long)l.turns, plural(l.turns)).text,
-			.text = text,
+			.text = text + (*l.text || !*text ? 0 : strlen(" · ")),
 			.more = l.model,
 			.line = view_form("/session %s", f->name).text });
 }

@@ -23,8 +23,8 @@ enum {
 };
 
 /* STRETCH: takes the remaining rows. ROOMY: left out in a live chat unless the screen is tall,
- * because the chat needs the rows. */
-enum { STRETCH = 1, ROOMY = 2 };
+ * because the chat needs the rows. TALL: in a replay, too, and where it has nothing to show. */
+enum { STRETCH = 1, ROOMY = 2, TALL = 4 };
 
 /* The views of a column from top to bottom. A rank of 0 is dropped last. */
 struct place {
@@ -49,10 +49,10 @@ static const struct column two_left = { { { "chat", 0, STRETCH, 0, 0 },
 static const struct column two_right = { { { "pages", 0, STRETCH, 0, 0 }, { "batch", 1, 0, 4, 0 },
 	{ "spec", 2, 0, 0, 0 }, { "prefix", 3, 0, 0, 0 }, { "attention", 4, 0, 0, 0 } } };
 /* 200x50 and beyond */
-static const struct column three_left = { { { "chat", 0, STRETCH, 0, 0 },
-	{ "time", 1, 0, 2, 0 } } };
+static const struct column three_left = { { { "chat", 0, STRETCH, 0, 24 },
+	{ "roofline", 2, TALL, 0, 0 }, { "time", 1, 0, 2, 0 } } };
 static const struct column three_mid = { { { "next", 0, 0, 4, 0 }, { "sampler", 1, 0, 0, 0 },
-	{ "spec", 2, 0, 5, 0 }, { "prefix", 3, STRETCH, 0, 0 } } };
+	{ "spec", 2, 0, 3, 0 }, { "prefix", 3, STRETCH, 0, 0 } } };
 static const struct column three_right = { { { "pages", 0, STRETCH, 0, 0 },
 	{ "batch", 1, 0, 10, 0 }, { "attention", 2, 0, 3, 0 } } };
 
@@ -96,11 +96,11 @@ static int column_members(
 	int n = 0;
 
 	for (int i = 0; i < COLUMN_VIEWS && c->place[i].id; i++) {
-		int v = view_find(ask, c->place[i].id);
+		const int v = view_find(ask, c->place[i].id), flags = c->place[i].flags;
+		const bool empty = v >= 0 && (ask->empty >> v & 1);
 
-		if ((c->place[i].flags & ROOMY) && !ask->scrubber && ask->h < ROOMY_H)
-			continue;
-		if (v >= 0 && (ask->empty >> v & 1) && ask->h < ROOMY_H)
+		if (ask->h < ROOMY_H ? empty || flags & TALL || (flags & ROOMY && !ask->scrubber)
+							 : empty && flags & TALL)
 			continue;
 		if (v >= 0 && ask->views[v]->min_w <= r.w)
 			m[n++] = (struct member){ .view = v,
@@ -109,7 +109,7 @@ static int column_members(
 				.want = ask->views[v]->want_h,
 				.more = c->place[i].more,
 				.firm = c->place[i].firm,
-				.stretch = c->place[i].flags & STRETCH };
+				.stretch = flags & STRETCH };
 	}
 	while (n > 0 && rows_taken(m, n) > r.h) {
 		int out = worst_rank(m, n);

@@ -389,6 +389,7 @@ static int stop_all(struct app *a)
 {
 	const int n = chat_stop(a, true);
 
+	chat_end_loop(a); /* what it held goes on */
 	app_say(a, SAY_INFO, n == 1 ? "1 request was stopped" : "%d requests were stopped", n);
 	return 0;
 }

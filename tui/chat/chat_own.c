@@ -61,7 +61,7 @@ void chat_hold_loop(struct app *a)
 		"held: the answer repeats %d token%s. F5 goes on, Ctrl-C or another question ends it; %s; "
 		"/loops run never holds",
 		r->period, plural(r->period),
-		r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 draws others");
+		r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 helps");
 }
 
 bool chat_end_loop(struct app *a)

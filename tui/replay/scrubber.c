@@ -30,12 +30,9 @@ static void draw_marks(const struct player *player, struct pen *p, int64_t n_ste
 
 static void draw_legend(struct pen *p, const char *right)
 {
-	int x = 0;
-
 	p->ink = INK_DIM;
-	x += pen_printf(p, x, 2, "%s turn   ", glyph(p->c, GLYPH_TURN));
-	x += pen_printf(p, x, 2, "%s rejected draft   ", glyph(p->c, GLYPH_MARK_REJECTED));
-	x += pen_printf(p, x, 2, "%s eviction", glyph(p->c, GLYPH_MARK_EVICTED));
+	pen_printf(p, 0, 2, "%s turn   %s rejected draft   %s eviction", glyph(p->c, GLYPH_TURN),
+		glyph(p->c, GLYPH_MARK_REJECTED), glyph(p->c, GLYPH_MARK_EVICTED));
 	pen_right(p, p->r.w, 2, "%s", right);
 }
 

@@ -28,8 +28,8 @@ static struct pressed parse(const char *at)
 	p.c = strtol(at, &end, 10);
 	p.shifted = *end == ':' ? strtol(end + 1, &end, 10) : 0;
 	p.base = *end == ':' ? strtol(end + 1, &end, 10) : 0;
-	p.modifiers = *end == ';' ? strtol(end + 1, &end, 10) - 1 : 0;
-	p.modifiers = p.modifiers < 0 ? 0 : p.modifiers & ~LOCKS;
+	p.modifiers = *end == ';' ? strtol(end + 1, &end, 10) : 1;
+	p.modifiers = p.modifiers < 1 ? 0 : (p.modifiers - 1) & ~LOCKS;
 	p.rest = end;
 	return p;
 }
@@ -77,7 +77,7 @@ static enum kitty type(struct terminal *t, long c, bool alt)
 static bool pad_has_sequence(struct pressed *p, const char **seq)
 {
 	const size_t texts = strlen(pad_text), keys = sizeof pad_keys / sizeof *pad_keys;
-	const size_t at = (size_t)(p->c - PAD);
+	const size_t at = (size_t)p->c - PAD; /* a number of the terminal's: any */
 
 	if (at < texts)
 		p->c = pad_text[at];

@@ -86,22 +86,25 @@ static struct view_text end_words(const struct turn *n, const struct tl_request 
 	return view_form("%s%s%s", words, *why ? ": " : "", why);
 }
 
-/* Notes a repetition loop, common in greedy answers of small models, and what helps. */
+/* Notes a repetition loop, common in greedy answers of small models, and, where there is an engine,
+ * what helps. */
 static struct view_text loop_words(
 	const struct turn *n, const struct tl_request *r, struct view_text state)
 {
-	const char *helps =
-		r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 draws others";
+	const bool runs = !state.text[0] && !r->finished;
 
 	if (!r->period)
 		return state;
-	if (state.text[0]) /* brief, so that what helps is seen at 80 columns */
-		return view_form("%.120s · in a loop: %s", state.text, helps);
-	return view_form("in a loop of %d token%s: %s%s", r->period, plural(r->period),
-		r->finished ? ""
-		: n->paused ? "F5 goes on, Ctrl-C ends, "
-					: "Ctrl-C stops it, ",
-		helps);
+	/* brief after other words, so that what helps is seen at 80 columns */
+	state = state.text[0] ? view_form("%.120s · in a loop", state.text)
+						  : view_form("in a loop of %d token%s", r->period, plural(r->period));
+	if (n->live)
+		view_add(&state, ": %s%s",
+			!runs             ? ""
+			: n->live->paused ? "F5 goes on, ^C ends, "
+							  : "^C stops it, ",
+			r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 helps");
+	return state;
 }
 
 static bool has_free_slot(const struct timeline *t)
@@ -122,7 +125,7 @@ static struct view_text state_words(const struct turn *n, const struct tl_reques
 			r->state == TL_RUNNING ? "the server reads the prompt" : "waiting for the server");
 	if (n->t->attached.on) /* it has begun, whether the server said so or not */
 		return n->after;
-	if (n->paused && r->state != TL_PREEMPTED && !r->n_tokens)
+	if (n->live && n->live->paused && r->state != TL_PREEMPTED && !r->n_tokens)
 		return view_form("paused: F5 goes on");
 	if (r->state == TL_WAITING)
 		return view_form("waiting for %s", has_free_slot(n->t) ? "the next step" : "a slot");
@@ -248,7 +251,7 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 	*n = (struct turn){ .t = t, .r = r, .same_question = same_question(t, r) };
 	n->rule = begins_anew(t, r) ? turn_anew : NULL;
 	n->is_choice = is_choice(t, r);
-	n->paused = look->paused;
+	n->live = look->live;
 	side_words(n, t, r);
 	if (r->text && !n->same_question) {
 		const char *typed = with_files_typed(r->text);

@@ -92,11 +92,12 @@ struct turn {
 	struct view_text thought; /* in its place */
 	size_t n_who;             /* bytes of `asked` that say which client asks, with its colon */
 	int32_t n_lines;          /* including the blank line before it */
-	bool same_question, waits, paused, plain /* no tint */;
-	bool left;        /* out of the context */
-	const char *rule; /* words of a line across the window above it, or NULL */
-	int32_t skip;     /* lines of the answer that are not shown, its first ones */
-	bool is_choice;   /* one of several that a client asked for */
+	bool same_question, waits, plain /* no tint */;
+	bool left;                       /* out of the context */
+	const struct view_waiting *live; /* NULL: there is no engine */
+	const char *rule;                /* words of a line across the window above it, or NULL */
+	int32_t skip;                    /* lines of the answer that are not shown, its first ones */
+	bool is_choice;                  /* one of several that a client asked for */
 };
 
 extern const char turn_anew[]; /* the rule above a new conversation */
@@ -109,8 +110,8 @@ struct turn_look {
 	/* marks: Markdown as it was written; pieces: the question's bytes know their tokens; thoughts:
 	 * they are shown */
 	bool ascii, marks, pieces, thoughts;
-	bool paused;   /* the engine is: nothing comes */
-	int64_t token; /* index of one that must be seen, or -1; it may be a mark */
+	const struct view_waiting *live; /* NULL: there is no engine */
+	int64_t token;                   /* index of one that must be seen, or -1; it may be a mark */
 };
 void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_request *r,
 	const struct turn_look *look);

@@ -77,7 +77,7 @@ struct hint { /* in the line at the bottom */
 struct view {
 	const char *name; /* "KV pages" */
 	/* For /view, tests, and the arrangements in layout.c, which use: chat, next, sampler, pages,
-	 * batch, spec, prefix, attention, time, watch. */
+	 * batch, spec, prefix, attention, time, roofline. */
 	const char *id;
 	const char *help; /* the text of F1, several lines, understandable for students */
 	int min_w, min_h; /* smaller than this it is not shown */

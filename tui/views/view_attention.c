@@ -288,8 +288,8 @@ static void draw_small(struct pen *p, const struct timeline *t, const struct loo
 	struct scale c = scale_make(k->n, p->r.w, PAGE_W);
 	int under = p->r.h >= 4 ? 2 : p->r.h == 3 ? 1 : 0, h = p->r.h - 1 - under;
 
-	draw_bars(p, 0, 1, h > BARS_MAX ? BARS_MAX : h, &c, k->page);
 	h = h > BARS_MAX ? BARS_MAX : h;
+	draw_bars(p, 0, 1, h, &c, k->page);
 	if (under == 2)
 		draw_marks(p, 0, 1 + h, &c, k);
 	if (under)
@@ -409,7 +409,7 @@ static void attention_draw(struct pen *p, const struct timeline *t, struct view_
 		pen_head(p, view_attention.name, view_no_attention(t) ? "none in this model" : NULL);
 		view_nothing(p, view_no_attention(t) ? VIEW_NO_ATTENTION
 						: r && r->n_tokens
-							? "its rows lie too far back; look back at them"
+							? VIEW_FAR_BACK
 							: "nothing yet: seen when a request in focus computes a row");
 		return;
 	}

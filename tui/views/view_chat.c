@@ -233,7 +233,7 @@ static void page_add(struct page *g, const struct timeline *t, struct view_state
 			.marks = s->marks,
 			.thoughts = s->thoughts,
 			.pieces = s->pieces,
-			.paused = s->waiting && s->waiting->paused,
+			.live = s->waiting,
 			.token = s->request == r->id ? s->token : -1,
 		});
 	n->plain = s->plain;
@@ -440,27 +440,19 @@ static void draw_chat(struct pen *p, const struct timeline *t, struct view_state
 static bool key_chat(int key, const struct timeline *t, struct view_state *s)
 {
 	int64_t *scroll = &s->scroll[VIEW_CHAT];
-	int step = key == KEY_PAGE_UP || key == KEY_PAGE_DOWN ? PAGE_LINES : 1;
 
-	switch (key) {
-	case KEY_UP_:
-	case KEY_PAGE_UP: *scroll += *scroll < INT32_MAX / 2 ? step : 0; return true;
-	case KEY_DOWN_:
-	case KEY_PAGE_DOWN: *scroll -= *scroll < step ? *scroll : step; return true;
-	case KEY_HOME_: *scroll = INT32_MAX / 2; return true;
-	case KEY_END_:
-		*scroll = 0;
+	if (key == KEY_END_) {
 		s->request = 0;
 		s->token = -1;
-		return true;
-	default:
-		if (!view_walk_tokens(key, t, s))
-			return false;
-		s->cursor[VIEW_CHAT] = VIEW_KEEP_CURSOR;
-		if (s->token < 0)
-			*scroll = 0;
-		return true;
 	}
+	if (view_scroll(key, scroll, PAGE_LINES, INT32_MAX / 2))
+		return true;
+	if (!view_walk_tokens(key, t, s))
+		return false;
+	s->cursor[VIEW_CHAT] = VIEW_KEEP_CURSOR;
+	if (s->token < 0)
+		*scroll = 0;
+	return true;
 }
 
 const struct view view_chat = {

@@ -177,8 +177,11 @@ static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
 	if (with.r && without.r && with.ns > 0)
 		view_head(p, "cost of a token", "%s without cache, %s with it",
 			view_label(without.r->id).text, view_label(with.r->id).text);
-	else
-		pen_head(p, "cost of a token", NULL);
+	else /* what fills the other column */
+		pen_head(p, "cost of a token",
+			!s->waiting ? NULL
+			: with.r    ? "/kv-cache off, /new and ask: without"
+						: "/kv-cache on, /new and ask: with");
 	if (!with.r && !without.r) {
 		view_nothing(p, "no answer of two tokens: ask, then /kv-cache off, /new and ask again");
 		return;

@@ -9,7 +9,7 @@
 
 #include "tui/views/view_util.h"
 
-enum { SIDE_W = 52, STRIP_MIN = 2, STRIP_MAX = 5, READERS_MAX = 12 };
+enum { SIDE_W = 52, STRIP_MIN = 2, STRIP_MAX = 5, READERS_MAX = 12, TABLES_W = 48, LARGE_H = 14 };
 
 /* The page to describe: the one under the cursor, else that of the selected token; -1: none. */
 static int32_t page_in_focus(const struct timeline *t, const struct view_state *s)
@@ -67,17 +67,6 @@ static struct view_text figure_of(const struct timeline *t)
 }
 
 /* The history of a page. */
-
-static int32_t token_at(const struct tl_request *r, int64_t pos)
-{
-	int64_t i = pos - r->n_prompt;
-
-	if (pos < 0)
-		return -1;
-	if (i < 0)
-		return r->prompt[pos];
-	return i < r->n_tokens && r->token[i].pos == pos ? r->token[i].id : -1;
-}
 
 static int put_readers(struct pen *p, int x, int y, const struct timeline *t, int32_t page)
 {
@@ -190,12 +179,11 @@ static int put_plain(struct pen *p, int x, int y, const struct timeline *t, int3
 static int put_contents(
 	struct pen *p, int y, int rows, const struct timeline *t, const struct tl_page *g)
 {
-	const struct tl_request *r = timeline_request(t, g->owner);
 	int64_t size = view_page_size(t), pos = g->block * size, end = pos + size;
 	int x = 0, last = y + rows;
 
-	for (; r && g->block >= 0 && pos < end && y < last; pos++) {
-		int32_t id = token_at(r, pos);
+	for (; g->block >= 0 && pos < end && y < last; pos++) {
+		int32_t id = timeline_branch_id(t, (struct tl_branch){ g->owner, -1, 0 }, (int32_t)pos);
 		int32_t bytes;
 		const char *text = timeline_token_bytes(t, id, &bytes);
 		int w = text_width(text, (size_t)bytes, p->c->ascii);
@@ -305,7 +293,7 @@ static void draw_tables(struct pen *p, const struct timeline *t, int32_t shown)
 {
 	int y = 1;
 
-	if (p->r.h < 3 || p->r.w < 48)
+	if (p->r.h < 2 || p->r.w < TABLES_W)
 		return;
 	for (int32_t i = t->n_requests; i-- > 0 && y < p->r.h;)
 		if (t->request[i].n_pages)
@@ -318,13 +306,25 @@ static void draw_tables(struct pen *p, const struct timeline *t, int32_t shown)
 				  "shared");
 }
 
-static void draw_zoomed(
-	struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown)
+/* Rows of the map out of h: it leaves some to the tables, if there are any, that no page in use
+ * needs. */
+static int map_rows(const struct timeline *t, int w, int h)
+{
+	const int least = pages_map_least(t, w), part = h * 2 / 3 > least ? h * 2 / 3 : least;
+
+	for (int32_t i = 0; i < t->n_requests && w >= TABLES_W; i++)
+		if (t->request[i].n_pages)
+			return part < h ? part : h;
+	return h;
+}
+
+/* Where there is room: the map, the history of a page beside or below it, block tables. */
+static void draw_large(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown)
 {
 	bool side = shown >= 0 && p->r.w >= SIDE_W + 32;
 	int map_w = side ? (p->r.w - SIDE_W - 3) / 2 * 2 : p->r.w;
 	int rows, h = p->r.h - 3, strip = side || shown < 0 ? 0 : h / 3;
-	struct pen map = pen_sub(p, (struct rect){ 0, 1, map_w, h - strip });
+	struct pen map = pen_sub(p, (struct rect){ 0, 1, map_w, map_rows(t, map_w, h - strip) });
 	struct pen history = side ? pen_sub(p, (struct rect){ map_w + 3, 1, SIDE_W, h })
 							  : pen_sub(p, (struct rect){ 0, 2 + h - strip, p->r.w, strip - 1 });
 	struct pen waste;
@@ -333,7 +333,8 @@ static void draw_zoomed(
 	if (shown >= 0)
 		draw_side(&history, t, shown);
 	if (rows + 2 < h - strip) {
-		struct pen tables = pen_sub(p, (struct rect){ 0, rows + 4, map_w, h - strip - rows - 3 });
+		const int end = strip ? 1 + h - strip : p->r.h;
+		struct pen tables = pen_sub(p, (struct rect){ 0, rows + 4, map_w, end - rows - 4 });
 
 		waste = pen_sub(p, (struct rect){ 0, rows + 2, map_w, 1 });
 		draw_tables(&tables, t, shown);
@@ -374,8 +375,8 @@ static void pages_draw(struct pen *p, const struct timeline *t, struct view_stat
 		return;
 	}
 	pen_head(p, pages_are_states(t) ? "states" : view_pages.name, figure_of(t).text);
-	if (s->zoomed && p->r.h >= 10 && p->r.w >= 30)
-		draw_zoomed(p, t, s, shown);
+	if (p->r.h >= (s->zoomed ? 10 : LARGE_H) && p->r.w >= 30)
+		draw_large(p, t, s, shown);
 	else
 		draw_small(p, t, s, shown);
 }

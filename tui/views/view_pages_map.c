@@ -3,12 +3,13 @@
  * A page is a cell: the label of the request that wrote it, on the heat of the attention it got,
  * and the number of its readers, if there are several; else, where rows do not read all that they
  * see, a bar for how much of it was read. What a pin keeps is underlined. All cells are as wide as
- * the longest label needs. Where not all pages fit, free ones are left out and counted, then those
- * that only the prefix cache keeps: pages in use matter most. Thread: the UI's. */
+ * the longest label needs. Where not all pages fit, the free ones at the end are left out and
+ * counted, then all free ones, then those that only the prefix cache keeps: pages in use matter
+ * most. Thread: the UI's. */
 
 #include "tui/views/view_util.h"
 
-enum { FLASH_STEPS = 8 };
+enum { FLASH_STEPS = 8, NOTE_W = 26 };
 
 static int64_t step_now(const struct timeline *t)
 {
@@ -148,12 +149,21 @@ static int32_t row_to_keep(
 	return 0;
 }
 
-static bool any_read(const struct map *m, const struct timeline *t)
+/* Pages up to the last one that is not free. */
+static int32_t used_pages(const struct map *m, const struct timeline *t)
 {
-	for (int32_t i = m->from; i < m->to; i++)
-		if (t->page[i].refs > 0)
-			return true;
-	return false;
+	int32_t n = m->to - m->from;
+
+	while (n > 0 && page_is_free(&t->page[m->from + n - 1]))
+		n--;
+	return n;
+}
+
+int pages_map_least(const struct timeline *t, int w)
+{
+	const struct map m = { .to = t->n_pages };
+
+	return used_pages(&m, t) / (w / cell_w(t)) + 2;
 }
 
 /* Scrolls only as far as needed to show the page in focus. */
@@ -161,10 +171,13 @@ static int32_t map_top(const struct map *m, const struct timeline *t, const stru
 {
 	int32_t total = (m->n + m->per_row - 1) / m->per_row, keep = row_to_keep(m, t, s),
 			top = s->scroll[VIEW_PAGES];
-	int32_t least = keep - (m->rows > 1 ? m->rows - 2 : 0); /* the last row has the note in it */
+	/* the note stands in the last row, which may have no room beside the last page */
+	const bool full = (m->per_row - (m->n - 1) % m->per_row) * m->cell < NOTE_W;
+	const int32_t least = keep - (m->rows > 1 ? m->rows - 2 : 0),
+				  most = total - m->rows + (m->rows > 1 && full);
 
 	top = top > keep ? keep : top < least ? least : top;
-	top = top > total - m->rows ? total - m->rows : top;
+	top = top > most ? most : top;
 	return top < 0 ? 0 : top;
 }
 
@@ -195,14 +208,18 @@ static struct map map_make(
 		m.cells = m.n;
 		return m;
 	}
-	m.held = HELD_PAGES;
-	m.n = rank_of(&m, t, m.to);
-	if (m.n > h * m.per_row && any_read(&m, t)) {
-		m.held = READ_PAGES;
+	if (used_pages(&m, t) > h * m.per_row - NOTE_W / m.cell - 1) {
+		struct map read = m;
+
+		m.held = HELD_PAGES;
 		m.n = rank_of(&m, t, m.to);
+		read.held = READ_PAGES;
+		read.n = rank_of(&read, t, m.to);
+		if (m.n > h * m.per_row && read.n > (m.focus >= 0))
+			m = read;
 	}
 	s->cursor[VIEW_PAGES] += (int64_t)m.held;
-	s->scroll[VIEW_PAGES] = map_top(&m, t, s);
+	s->scroll[VIEW_PAGES] = m.held || m.focus >= 0 ? map_top(&m, t, s) : 0;
 	m.first = s->scroll[VIEW_PAGES] * m.per_row;
 	m.cells = h * m.per_row < m.n - m.first ? h * m.per_row : m.n - m.first;
 	make_room_for_note(&m, t, w);

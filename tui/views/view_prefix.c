@@ -64,19 +64,24 @@ struct leaves {
 	int n;
 };
 
-/* Without what ended before a setting emptied the cache, and what was refused and never asked. */
+/* In order of arrival, without what ended before a setting emptied the cache, and what was refused
+ * and never asked. */
 static void leaves_add(
 	struct leaves *l, const struct timeline *t, const struct tl_request *r, int most)
 {
+	int at;
+
 	if (l->n == most || !length_of(r) || (!is_live(r) && (!r->looked_up || r->id <= t->cleared)))
 		return;
 	for (int i = 0; i < l->n; i++)
 		if (l->r[i] == r || goes_on(r, l->r[i], view_page_size(t)))
 			return;
-	l->r[l->n++] = r;
+	for (at = l->n++; at > 0 && l->r[at - 1]->id > r->id; at--)
+		l->r[at] = l->r[at - 1];
+	l->r[at] = r;
 }
 
-/* The one in focus, those at work, then those that ended last; in order of arrival. */
+/* The one in focus, those at work, then those that ended last. */
 static void leaves_choose(
 	struct leaves *l, const struct timeline *t, const struct view_state *s, int most)
 {
@@ -91,13 +96,6 @@ static void leaves_choose(
 		for (int32_t i = t->n_requests; i-- > last;)
 			if (is_live(&t->request[i]) == (pass == 0))
 				leaves_add(l, t, &t->request[i], most);
-	for (int i = 1; i < l->n; i++) /* few: insertion is enough */
-		for (int k = i; k > 0 && l->r[k]->id < l->r[k - 1]->id; k--) {
-			const struct tl_request *swap = l->r[k];
-
-			l->r[k] = l->r[k - 1];
-			l->r[k - 1] = swap;
-		}
 }
 
 /* A line of the tree: one request, or (several) a beginning that they share. */
@@ -185,6 +183,16 @@ static void tree_make(
 	tree->n = 0;
 }
 
+/* The first prompt that was looked up, or the first since a setting emptied the cache. */
+static bool is_first(const struct timeline *t, int64_t request)
+{
+	const struct tl_request *r = t->request;
+
+	while (r->id < request && (!r->looked_up || r->id <= t->cleared))
+		r++;
+	return r->id == request && t->request->id <= t->cleared + 1; /* else older ones are forgotten */
+}
+
 /* Why the match ended, in words. */
 static struct view_text reason_words(const struct timeline *t, const struct ev_lookup *l)
 {
@@ -197,21 +205,11 @@ static struct view_text reason_words(const struct timeline *t, const struct ev_l
 	case EV_PREFIX_evicted: return view_form("evicted from %s on", view_count(l->hit).text);
 	case EV_PREFIX_pruned: return view_form("no state after %s", view_count(l->hit).text);
 	case EV_PREFIX_tail: return view_form("new from %s on", view_count(l->hit).text);
-	case EV_PREFIX_empty: return view_form("no match");
+	case EV_PREFIX_empty:
+		return view_form(is_first(t, l->request) ? "cache was empty" : "no match");
 	case EV_PREFIX_off: return view_form("cache off");
 	default: return (struct view_text){ "" };
 	}
-}
-
-static int draw_branch(struct pen *p, int y, const struct line *line)
-{
-	for (int d = 1; d < line->depth; d++)
-		if (line->open >> d & 1)
-			view_put(p, 3 * (d - 1), y, INK_DIM, "%s", glyph(p->c, GLYPH_TREE_DOWN));
-	if (line->depth > 0)
-		view_put(p, 3 * (line->depth - 1), y, INK_DIM, "%s",
-			glyph(p->c, line->last ? GLYPH_TREE_END : GLYPH_TREE_MID));
-	return 3 * line->depth;
 }
 
 static bool is_system(const char *text, size_t n)
@@ -265,7 +263,8 @@ static int put_pages(struct pen *p, int x, int y, int64_t pages)
 
 static void draw_shared(struct pen *p, int y, const struct timeline *t, const struct line *line)
 {
-	int x = draw_branch(p, y, line), w = p->r.w - x - PAGES_W;
+	int x = view_rails(p, 0, y, p->r.w, line->depth, line->open, true, line->last),
+		w = p->r.w - x - PAGES_W;
 
 	for (int i = 0; i < line->n_r; i++)
 		w -= view_label_width(line->r[i]->id) + 1;
@@ -280,7 +279,8 @@ static void draw_leaf(struct pen *p, int y, const struct timeline *t, const stru
 {
 	const struct tl_request *r = line->r[0];
 	int reason_x = p->r.w < 44 ? p->r.w * 5 / 9 : p->r.w * REASON_X / 50;
-	int x = draw_branch(p, y, line), end = reason_x - PAGES_W - 2;
+	int x = view_rails(p, 0, y, p->r.w, line->depth, line->open, true, line->last),
+		end = reason_x - PAGES_W - 2;
 	char asks[VIEW_ASKS];
 
 	x += view_put_label(p, x, y, r->id) + 1;
@@ -288,8 +288,8 @@ static void draw_leaf(struct pen *p, int y, const struct timeline *t, const stru
 		view_asks(r, asks, sizeof asks));
 	view_put_right(p, end + 3, y, INK_DIM, "%lld", (long long)line->pages);
 	view_put(p, end + 4, y, INK_DIM, line->pages == 1 ? "page" : "pages");
-	view_put(
-		p, reason_x, y, INK_DIM, "%s", r->looked_up ? reason_words(t, &r->lookup).text : "waits");
+	view_clip(p, reason_x, y, p->r.w - reason_x, INK_DIM,
+		r->looked_up ? reason_words(t, &r->lookup).text : "waits");
 }
 
 static void draw_tree(struct pen *p, const struct timeline *t, const struct view_state *s)

@@ -39,7 +39,7 @@ static void draw_length(struct pen *p, const struct timeline *t, int y, int rows
 	const int64_t most = most_waiting(t, columns);
 
 	view_put(p, 0, y, INK_DIM, "waiting");
-	if (rows > 1)
+	if (rows > 1 && most)
 		view_put(p, 0, y + 1, INK_DIM, "to %s", view_count(most).text);
 	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
 		 i++, x++)
@@ -355,25 +355,18 @@ static void draw_queue(struct pen *p, const struct timeline *t, struct view_stat
 		draw_groups(p, t, false, y, p->r.h - y);
 }
 
-/* Up and down choose among those that wait. */
+/* Chooses among those that wait. */
 static bool key_queue(int key, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *w[MOST];
 	const int total = view_waits(t, w, MOST), n = total < MOST ? total : MOST;
-	int at = -1;
+	int64_t at = n;
 
-	for (int i = 0; i < n; i++)
-		if (w[i]->id == s->request)
-			at = i;
-	if (key == KEY_ESC && s->request) {
-		s->request = 0;
-		s->token = -1;
-		return true;
-	}
-	if (!n || (key != KEY_UP_ && key != KEY_DOWN_))
+	while (--at >= 0 && w[at]->id != s->request)
+		;
+	if (!(key == KEY_ESC && s->request) && !(n && table_key(key, &at, n)))
 		return view_walk_tokens(key, t, s);
-	at += key == KEY_DOWN_ ? 1 : at > 0 ? -1 : 0;
-	s->request = w[at < 0 ? 0 : at < n ? at : n - 1]->id;
+	s->request = key == KEY_ESC ? 0 : w[at]->id;
 	s->token = -1;
 	return true;
 }

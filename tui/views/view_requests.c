@@ -140,7 +140,7 @@ static void draw_table_row(
 		view_mark_row(p, y);
 }
 
-/* The requests, the newest last; the chosen one is always among them. */
+/* The requests, the newest last; one that was chosen is always among them. */
 static void draw_table(struct pen *p, const struct timeline *t, struct view_state *s, int y)
 {
 	int room = p->r.h - y - 1;
@@ -149,10 +149,9 @@ static void draw_table(struct pen *p, const struct timeline *t, struct view_stat
 	int32_t first, last;
 
 	room -= 2 * session;
-
 	room -= t->n_requests > room; /* a line counts what does not fit */
 	first = t->n_requests > room ? t->n_requests - room : 0;
-	if (chosen && chosen - t->request < first)
+	if (chosen && (s->request || s->focused) && chosen - t->request < first)
 		first = (int32_t)(chosen - t->request);
 	view_put(p, view_requests_indent(t), y, INK_DIM, "now");
 	for (int i = 0; i < N_TABLE; i++)
@@ -172,9 +171,9 @@ static void draw_table(struct pen *p, const struct timeline *t, struct view_stat
 		draw_session_row(p, t, ++y, 99);
 	}
 	if (first || last < t->n_requests)
-		view_put(p, view_requests_indent(t), y + 1, INK_DIM,
-			"%s %d more before, %d after: up and down choose", glyph(p->c, GLYPH_ELLIPSIS), first,
-			t->n_requests - last);
+		view_put(p, view_requests_indent(t), y + 1, INK_DIM, "%s %d more before, %d after%s",
+			glyph(p->c, GLYPH_ELLIPSIS), first, t->n_requests - last,
+			s->focused ? ": up and down choose" : "");
 }
 
 /* The table, and below it, where the view is zoomed and there is room, the same over time. */
@@ -196,25 +195,14 @@ void view_requests_draw(struct pen *p, const struct timeline *t, struct view_sta
 bool view_requests_key(int key, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
-	int32_t at = r ? (int32_t)(r - t->request) : 0, to = at;
+	int64_t at = r ? r - t->request : 0;
 
-	if (!r)
+	if (!r || (key == KEY_ESC && !s->request))
 		return false;
-	switch (key) {
-	case KEY_UP_: to = at - 1; break;
-	case KEY_DOWN_: to = at + 1; break;
-	case KEY_HOME_: to = 0; break;
-	case KEY_END_: to = t->n_requests - 1; break;
-	case KEY_ESC:
-		if (!s->request)
-			return false;
-		s->request = 0;
-		s->token = -1;
-		return true;
-	default: return view_walk_tokens(key, t, s);
-	}
-	if (to >= 0 && to < t->n_requests && to != at) {
-		s->request = t->request[to].id;
+	if (key != KEY_ESC && !table_key(key, &at, t->n_requests))
+		return view_walk_tokens(key, t, s);
+	if (key == KEY_ESC || t->request + at != r) {
+		s->request = key == KEY_ESC ? 0 : t->request[at].id;
 		s->token = -1;
 	}
 	return true;

@@ -192,9 +192,7 @@ void view_requests_gantt(
 		return;
 	if (a.to <= a.from) {
 		if (chosen->finished)
-			view_put(p, 0, y, INK_DIM,
-				"%s over time: its steps lie too far back; look back at them",
-				view_label(chosen->id).text);
+			view_put(p, 0, y, INK_DIM, "%s over time: " VIEW_FAR_BACK, view_label(chosen->id).text);
 		return;
 	}
 	draw_legend(p, t, &a, y++);

@@ -8,7 +8,7 @@
 #include "fold/formulas.h"
 #include "tui/views/view_util.h"
 
-enum { AXIS_W = 11, BESIDE_W = 62, BESIDE_LEAST = 124, BELOW_LEAST = 32, N_MARKS = 8 };
+enum { AXIS_W = 11, NAME_W = 5, BESIDE_W = 62, BESIDE_LEAST = 124, BELOW_LEAST = 32, N_MARKS = 8 };
 #define OLD_NS 600e9 /* ten minutes */
 enum phase { DECODE, PREFILL, N_PHASES };
 
@@ -153,7 +153,9 @@ static void draw_axes(struct pen *p, const struct pen *in, const struct chart *c
 	view_put_right(p, p->r.w, 1 + in->r.h, INK_DIM, "op/byte");
 }
 
-static void draw_flat(struct pen *in, const struct chart *c, double peak, const char *name)
+/* Its name stands right of it, where no point is. */
+static void draw_flat(
+	struct pen *p, struct pen *in, const struct chart *c, double peak, const char *name)
 {
 	const int row = peak > 0 ? row_of(c, in->r.h, peak) : -1;
 	const int x = peak > 0 ? column_of(c, in->r.w, formula_ridge(peak, c->machine.reads)) : 0;
@@ -162,10 +164,10 @@ static void draw_flat(struct pen *in, const struct chart *c, double peak, const 
 		return;
 	for (int i = x; i < in->r.w; i++)
 		view_put(in, i, row, INK_BAR, "%s", in->c->ascii ? "=" : "━");
-	view_put_right(in, in->r.w, row - 1, INK_TEXT, "%s", name);
+	view_put_right(p, p->r.w, 1 + row, INK_TEXT, "%s", name);
 }
 
-static void draw_roofs(struct pen *in, const struct chart *c)
+static void draw_roofs(struct pen *p, struct pen *in, const struct chart *c)
 {
 	const struct formula_machine *m = &c->machine;
 	const double peak = fmax(m->ints, m->floats);
@@ -178,8 +180,8 @@ static void draw_roofs(struct pen *in, const struct chart *c)
 		if (peak <= 0 || y <= peak)
 			view_put(in, i, row_of(c, in->r.h, y), INK_BAR, "%s", in->c->ascii ? "/" : "╱");
 	}
-	draw_flat(in, c, m->ints, "int8");
-	draw_flat(in, c, m->floats, "f32");
+	draw_flat(p, in, c, m->ints, "int8");
+	draw_flat(p, in, c, m->floats, "f32");
 }
 
 /* Whole steps of the window, as dots: they move right as the batch grows. */
@@ -344,10 +346,10 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 
 static void draw_chart(struct pen *p, const struct chart *c, const struct timeline *t)
 {
-	struct pen in = pen_sub(p, (struct rect){ AXIS_W, 1, p->r.w - AXIS_W, p->r.h - 2 });
+	struct pen in = pen_sub(p, (struct rect){ AXIS_W, 1, p->r.w - AXIS_W - NAME_W, p->r.h - 2 });
 
 	draw_axes(p, &in, c);
-	draw_roofs(&in, c);
+	draw_roofs(p, &in, c);
 	draw_trail(&in, c, t);
 	draw_points(&in, c);
 }

@@ -346,11 +346,9 @@ static bool search_key(int key, const struct timeline *t, struct view_state *v)
 	case KEY_END_: v->cursor[VIEW_SEARCH] = 0; break;
 	case 'a': *scroll ^= ALL; break;
 	case '[':
-		*scroll += back_of(v) < t->n_searches - 1 ? ONE_BACK : 0;
-		v->cursor[VIEW_SEARCH] = 0;
-		break;
 	case ']':
-		*scroll -= back_of(v) ? ONE_BACK : 0;
+		if (key == '[' ? back_of(v) < t->n_searches - 1 : back_of(v) > 0)
+			*scroll += key == '[' ? ONE_BACK : -ONE_BACK;
 		v->cursor[VIEW_SEARCH] = 0;
 		break;
 	default: return false;

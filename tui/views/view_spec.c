@@ -30,14 +30,9 @@ static int groups_newest(const struct timeline *t, int64_t request, int want, st
 		while (i >= 0 && same_step(&t->draft[i], &t->draft[last]))
 			i--;
 		if (!request || t->draft[last].request == request)
-			out[n++] = (struct group){ i + 1, last - i };
+			out[want - ++n] = (struct group){ i + 1, last - i };
 	}
-	for (int a = 0, b = n - 1; a < b; a++, b--) {
-		struct group swap = out[a];
-
-		out[a] = out[b];
-		out[b] = swap;
-	}
+	memmove(out, out + want - n, (size_t)n * sizeof *out);
 	return n;
 }
 
@@ -76,11 +71,10 @@ static bool is_on(const struct timeline *t)
 
 static int places_of(const struct tl_speculation *u)
 {
-	int n = 0;
+	int n = TL_PLACES;
 
-	for (int i = 0; i < TL_PLACES; i++)
-		if (u->verified[i])
-			n = i + 1;
+	while (n > 0 && !u->verified[n - 1])
+		n--;
 	return n;
 }
 
@@ -305,10 +299,14 @@ static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_sta
 
 static void spec_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	pen_head(p, view_speculation.name, figure_of(t, request_of(t, s), p->r.w < LONG_HEAD).text);
-	if (!t->n_drafts)
-		view_nothing(p, is_on(t) ? "nothing drafted yet: the last words have not occurred before"
-								 : "off: `/spec ngram` guesses tokens from the text so far");
+	const int64_t request = request_of(t, s);
+	struct group newest;
+
+	pen_head(p, view_speculation.name, figure_of(t, request, p->r.w < LONG_HEAD).text);
+	if (!groups_newest(t, request, 1, &newest))
+		view_nothing(p, request    ? VIEW_FAR_BACK
+						: is_on(t) ? "nothing drafted yet: the last words have not occurred before"
+								   : "off: `/spec ngram` guesses tokens from the text so far");
 	else if (s->zoomed && p->r.h >= 16 && p->r.w >= 60)
 		draw_zoomed(p, t, s);
 	else

@@ -24,9 +24,9 @@ static struct lanes lanes_of(const struct timeline *t, int w)
 
 	if (l.n > t->n_steps)
 		l.n = t->n_steps;
-	l.first = t->step + t->n_steps - l.n;
 	if (!l.n || w < 1)
 		return (struct lanes){ 0 };
+	l.first = t->step + t->n_steps - l.n;
 	l.from = begin_of(l.first);
 	l.each = ((double)l.first[l.n - 1].t_ns - l.from) / w;
 	return l;

@@ -32,7 +32,7 @@ static const struct {
 	{ K_STAGE_gate_up, INK_PART_0 + 3, "up" },
 	{ K_STAGE_down, INK_PART_0 + 4, "down" },
 	{ K_STAGE_head, INK_PART_0 + 5, "head" },
-	[DRAFTERS] = { K_N_STAGES, INK_PART_0 + 6, "drafters" },
+	[DRAFTERS] = { K_N_STAGES, INK_PART_0 + 6, "spec" },
 	[REST] = { K_N_STAGES, INK_PART_0 + 7, "rest" },
 };
 
@@ -76,7 +76,9 @@ static const char *stage_label(const struct tl_sample *m, int stage, bool ascii)
 
 static const char *part_label(const struct tl_sample *m, int part, bool ascii, bool brief)
 {
-	return brief || part >= DRAFTERS ? parts[part].brief : stage_label(m, parts[part].stage, ascii);
+	return !brief && part == DRAFTERS ? "drafters"
+		   : brief || part == REST    ? parts[part].brief
+									  : stage_label(m, parts[part].stage, ascii);
 }
 
 /* The first letter of a part tells it from its neighbours where there are no greys. */
@@ -90,12 +92,9 @@ static void draw_bar(struct pen *p, int y, const struct tl_sample *m)
 
 		upto += part_ns(m, part);
 		end = m->wall > 0 ? (int)(upto / m->wall * p->r.w + 0.5) : 0;
-		for (; x < end; x++) {
-			if (p->c->ascii)
-				view_put(p, x, y, parts[part].ink, "%c", part_label(m, part, true, false)[0]);
-			else
-				view_put(p, x, y, parts[part].ink, "█");
-		}
+		for (; x < end; x++)
+			view_put(p, x, y, parts[part].ink, "%.*s", p->c->ascii ? 1 : 3,
+				p->c->ascii ? part_label(m, part, true, false) : "█");
 	}
 }
 
@@ -124,6 +123,9 @@ static int lay_legend(struct pen *p, int y, const struct tl_sample *m, bool brie
 		if (!part_is_shown(m, part))
 			continue;
 		if (x && x + w - 1 > p->r.w) {
+			if (drawn && y + 1 == p->r.h) /* of what is cut */
+				view_put(
+					p, x < p->r.w ? x : p->r.w - 1, y, INK_DIM, "%s", glyph(p->c, GLYPH_ELLIPSIS));
 			x = 0;
 			y++;
 		}
@@ -257,7 +259,7 @@ static int draw_table(struct pen *p, int y, const struct tl_sample *m, double mo
 			draw_row(&t, parts[stage_part(i)].ink, stage_label(m, i, p->c->ascii), &m->stage[i],
 				longest, m->wall, most);
 	if (part_is_shown(m, DRAFTERS))
-		draw_row(&t, parts[DRAFTERS].ink, parts[DRAFTERS].brief, &drafters, longest, m->wall, most);
+		draw_row(&t, parts[DRAFTERS].ink, "drafters", &drafters, longest, m->wall, most);
 	draw_row(&t, parts[REST].ink, "no kernel", &outside, longest, m->wall, most);
 	pen_hline(p, 0, ++t.y, p->r.w);
 	draw_row(&t, INK_BRIGHT, "step", &all, 0, m->wall, most);

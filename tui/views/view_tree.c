@@ -146,9 +146,6 @@ static int kept_pages(const struct timeline *t, const struct tl_request *r)
 
 static struct view_text state_words(const struct timeline *t, const struct node *n)
 {
-	static const char *const ends[] = { "done", "limit", "stop string", "context full", "stopped",
-		"refused", "failed", "pruned", "ended", "lost", "whole" };
-	_Static_assert(sizeof ends / sizeof *ends == EV_N_finish, "a word for each code");
 	const struct tl_request *r = timeline_request(t, n->b.request);
 	const int64_t given = pages_given(t, n);
 	const int kept = kept_pages(t, r);
@@ -156,9 +153,9 @@ static struct view_text state_words(const struct timeline *t, const struct node 
 	if (n->b.abandoned >= 0)
 		return view_form("left at step %" PRId64, t->abandoned[n->b.abandoned].step);
 	if (r->finished && kept)
-		return view_form("%s, %d page%s kept", ends[r->finish.reason], kept, plural(kept));
+		return view_form("%s, %d page%s kept", view_requests_state(t, r).text, kept, plural(kept));
 	if (r->finished)
-		return view_form("%s", ends[r->finish.reason]);
+		return view_requests_state(t, r);
 	if (r->state != TL_RUNNING)
 		return view_form("waits");
 	return given ? view_form("runs, shares %" PRId64 " of %d", given, view_pages_held(r))
@@ -221,10 +218,12 @@ static void draw_node(struct pen *p, int y, const struct timeline *t, const stru
 			n->b.abandoned < 0 && !r->finished ? INK_TEXT : INK_DIM, state_words(t, n).text);
 }
 
-static void draw_heads(struct pen *p)
+static void draw_heads(struct pen *p, const struct timeline *t, int n)
 {
 	int right = p->r.w - (p->r.w >= 60 ? STATE_W : 0) - (p->r.w >= 100 ? PART_W : 0);
 
+	view_head(p, "branches", "%d branch%s%s · Enter goes to one", n, n == 1 ? "" : "es",
+		t->n_abandoned ? view_form(", %d left by going back", t->n_abandoned).text : "");
 	view_put(p, 2, 1, INK_DIM, "branch");
 	view_put_right(p, right - 2, 1, INK_DIM, "from");
 	if (p->r.w >= 100)
@@ -290,23 +289,17 @@ static int cursor_of(const struct tree *g, const struct timeline *t, struct view
 
 static void draw_tree(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	char words[96];
 	struct tree g;
 	int rows = p->r.h - 2, at, first;
 	bool detail;
 
 	if (!tree_make(&g, t))
 		return;
-	snprintf(words, sizeof words,
-		t->n_abandoned ? "%d branch%s, %d left by going back · Enter goes to one"
-					   : "%d branch%s · Enter goes to one",
-		g.n, g.n == 1 ? "" : "es", t->n_abandoned);
-	pen_head(p, "branches", g.n ? words : NULL);
 	if (!g.n)
-		view_nothing(
-			p, "nothing said yet: answers, forks and what was left by going back stand here");
+		view_empty(p, "branches",
+			"nothing said yet: answers, forks and what was left by going back stand here");
 	else
-		draw_heads(p);
+		draw_heads(p, t, g.n);
 	detail = g.n && (rows > 16 || g.n + DETAIL_H <= rows);
 	rows -= detail ? DETAIL_H : 0;
 	at = cursor_of(&g, t, s);
@@ -326,20 +319,21 @@ static void draw_tree(struct pen *p, const struct timeline *t, struct view_state
 static bool key_tree(int key, const struct timeline *t, struct view_state *s)
 {
 	struct tree g;
-	int at;
+	int64_t at;
+	bool used;
 
-	if ((key != KEY_UP_ && key != KEY_DOWN_ && key != KEY_ENTER_) || !tree_make(&g, t))
+	if (!tree_make(&g, t))
 		return false;
 	at = cursor_of(&g, t, s);
+	used = table_key(key, &at, g.n);
+	if (used)
+		s->cursor[VIEW_TREE] = 1 + at;
 	if (key == KEY_ENTER_ && g.n) {
 		s->action = (struct view_action){ .what = ACTION_BRANCH, .branch = g.node[at].b };
 		s->cursor[VIEW_TREE] = 0; /* follows the active one again */
-	} else if (key != KEY_ENTER_) {
-		at += key == KEY_DOWN_ ? 1 : -1;
-		s->cursor[VIEW_TREE] = 1 + (at < 0 ? 0 : at < g.n ? at : g.n - 1);
 	}
 	free(g.made);
-	return true;
+	return used || key == KEY_ENTER_;
 }
 
 const struct view view_tree = {

@@ -76,6 +76,7 @@ bool view_penalised(const struct ev_request *q);
 struct lossy_settings view_lossy(const struct timeline *t);
 /* The session's model has no attention at all: its layers keep recurrent states. */
 bool view_no_attention(const struct timeline *t);
+#define VIEW_FAR_BACK "its steps lie too far back; look back at them"
 #define VIEW_NO_ATTENTION                                                                          \
 	"this model has no attention: a layer reads its own state, which stands for all tokens so far"
 
@@ -202,6 +203,8 @@ const struct tl_page_event *page_history(const struct tl_page *p, int i);
 /* Draws the map over the whole pen, with the page `shown` marked (-1: none). cursor[VIEW_PAGES] and
  * scroll[VIEW_PAGES] are its own. Returns the rows used. */
 int pages_map_draw(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown);
+/* Rows that the map needs on w columns for the pages up to the last one in use. */
+int pages_map_least(const struct timeline *t, int w);
 /* The page `by` pages on from `at` (-1: before the first) in the map that was drawn last; it ends
  * where the map does. */
 int64_t pages_map_on(const struct timeline *t, const struct view_state *s, int64_t at, int64_t by);

@@ -42,17 +42,20 @@ static void draw_line(struct pen *p, int x, int y, int w, const struct breaks_se
 static void draw_watch(struct pen *p, int y, const struct breaks_series *s, int64_t step)
 {
 	int n = known(s, step), x = NAME_W + VALUE_W + 1, w = p->r.w - x;
-	float now = n ? s->value[n - 1] : NAN, low, high;
+	float low, high;
 
 	range(s, n > w ? n - w : 0, n, &low, &high);
 	pen_clip(p, 0, y, NAME_W, s->name, -1);
-	if (isnan(now))
+	if (n && isnan(s->value[n - 1]))
 		view_put_right(p, NAME_W + VALUE_W, y, INK_DIM, "NULL");
-	else
-		view_put_right(p, NAME_W + VALUE_W, y, INK_BRIGHT, "%.5g", (double)now);
+	else if (n)
+		view_put_right(p, NAME_W + VALUE_W, y, INK_BRIGHT, "%.5g", (double)s->value[n - 1]);
 	draw_line(p, x, y, w, s, n);
-	view_put(p, 0, y + 1, INK_DIM, high >= low ? "%s   %.5g \xe2\x80\xa6 %.5g" : "%s", s->expr,
-		(double)low, (double)high);
+	view_put(p, 0, y + 1, INK_DIM,
+		high >= low ? "%s   %.5g \xe2\x80\xa6 %.5g"
+		: n         ? "%s"
+					: "%s   from the next step on",
+		s->expr, (double)low, (double)high);
 }
 
 static void draw(struct pen *p, const struct timeline *t, struct view_state *s)

@@ -67,6 +67,8 @@ struct jval jinja_builtin(
 	jinja_step(j, 1 + weight(self));
 	for (size_t i = 0; i < args->n; i++)
 		jinja_step(j, weight(args->at[i]));
+	for (size_t i = 0; i < args->n_kw; i++)
+		jinja_step(j, weight(args->kw[i].v));
 	if (strcmp(f->params, "*"))
 		bind(j, f, args, &c);
 	else if (args->n < f->needed)

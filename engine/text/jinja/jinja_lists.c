@@ -23,8 +23,12 @@ static struct jval dotted(struct jinja *j, struct jval v, const struct jval *pat
 	for (;;) {
 		const char *dot = memchr(s.at, '.', s.n);
 		size_t n = dot ? (size_t)(dot - s.at) : s.n;
-		bool digits = n && n < 18 && strspn(s.at, "0123456789") >= n;
-		struct jval name = digits ? jinja_number(j, s.at, n) : jv_view(s.at, n);
+		size_t digits = 0;
+
+		while (digits < n && s.at[digits] >= '0' && s.at[digits] <= '9')
+			digits++;
+
+		struct jval name = n && n < 18 && digits == n ? jinja_number(j, s.at, n) : jv_view(s.at, n);
 
 		v = jinja_attribute(j, v, name, true);
 		if (!dot)

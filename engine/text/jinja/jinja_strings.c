@@ -77,8 +77,8 @@ static struct jval str_strip(struct jinja *j, const struct jcall *c)
 	const struct jval *chars = c->arg[0] && c->arg[0]->type != J_NONE ? c->arg[0] : NULL;
 	struct jval v = { .type = J_STR, .safe = c->self.safe };
 
-	if (chars)
-		text_arg(j, c, 0);
+	if (chars) /* each character is looked for among them */
+		jinja_step(j, c->self.u.s.n / 16 * (text_arg(j, c, 0).n / 16));
 	v.u.s = jt_strip(c->self.u.s, chars, c->how & LEFT, c->how & RIGHT);
 	return v;
 }
@@ -93,9 +93,13 @@ static struct jval str_has_end(struct jinja *j, const struct jcall *c)
 {
 	if (c->arg[0]->type != J_LIST)
 		return jv_bool(has_end(c->self.u.s, text_arg(j, c, 0), c->how));
-	for (size_t i = 0; i < c->arg[0]->u.list->n; i++)
-		if (has_end(c->self.u.s, jv_text(j, c->arg[0]->u.list->at[i], "a prefix"), c->how))
+	for (size_t i = 0; i < c->arg[0]->u.list->n; i++) {
+		const struct jstr end = jv_text(j, c->arg[0]->u.list->at[i], "a prefix");
+
+		jinja_step(j, end.n / 64);
+		if (has_end(c->self.u.s, end, c->how))
 			return jv_bool(true);
+	}
 	return jv_bool(false);
 }
 

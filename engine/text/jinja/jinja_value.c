@@ -73,6 +73,7 @@ const char *jinja_intern(struct jinja *j, const char *text, size_t size)
 	uint32_t hash = 2166136261u;
 	struct jname *n;
 
+	jinja_step(j, size / 16);
 	for (size_t i = 0; i < size; i++)
 		hash = (hash ^ (uint8_t)text[i]) * 16777619u;
 	for (n = j->names[hash & 255]; n; n = n->next) {

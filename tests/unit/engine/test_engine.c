@@ -90,6 +90,10 @@ static void on_event(void *arg, const struct event *ev)
 		r->pairs[r->n] = ev->u.token.pairs;
 		assert_true(ev->u.token.ns >= 0);
 		r->hash[r->n++] = ev->u.token.hash;
+	} else if (ev->kind == EV_score) {
+		struct record *r = &w->r[ev->u.score.request];
+		assert_true(r->n < MAX_TOKENS);
+		assert_int_equal(ev->u.score.pos, ++r->n);
 	} else if (ev->kind == EV_finish) {
 		struct record *r = &w->r[ev->u.finish.request];
 		assert_int_equal(r->finish, -1);
@@ -300,6 +304,31 @@ static void test_few_pages(void **state)
 	assert_true(w.n_preempt > 0);
 	assert_int_equal(w.n_vain, 0);
 	assert_true(w.n_evict > 0);
+	world_close(&w);
+}
+
+/* A text that is scored gives up its pages to an answer that grows; each of its tokens is told
+ * once. */
+static void test_few_pages_score(void **state)
+{
+	enum { N = 40 };
+	static struct world w;
+	struct engine_options o = options();
+	int32_t ids[N];
+	const struct engine_request q = { .kind = EV_REQUEST_KIND_score, .ids = ids, .n_ids = N };
+	struct err err = { 0 };
+
+	(void)state;
+	for (int32_t i = 0; i < N; i++)
+		ids[i] = 3 * i;
+	o.pages = 4;
+	o.prefill_chunk = 2;
+	world_open(&w, &o);
+	submit(&w, 0);
+	assert_int_equal(engine_submit(w.e, &q, &err), 2);
+	run_all(&w);
+	assert_true(w.n_preempt > 0);
+	assert_int_equal(w.r[2].n, N - 1);
 	world_close(&w);
 }
 
@@ -767,6 +796,7 @@ int main(void)
 		cmocka_unit_test(test_roof),
 		cmocka_unit_test(test_company),
 		cmocka_unit_test(test_few_pages),
+		cmocka_unit_test(test_few_pages_score),
 		cmocka_unit_test(test_random_sessions),
 		cmocka_unit_test(test_fork_shares_pages),
 		cmocka_unit_test(test_prefix_reasons),

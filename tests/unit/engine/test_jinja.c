@@ -191,6 +191,17 @@ static const struct {
 	{ "{% call f() %}{% endcall %}", "the statement 'call' is not known" },
 	{ "{% with a = 1 %}{% endwith %}", "the statement 'with' is not known" },
 	{ "{% set ns = namespace() %}{% set ns.__x = 1 %}", "underscore" },
+	{ "{% set s = ('a' * 1000) * 1000 %}{{ s.strip(s ~ 'b') }}", "does not end within" },
+	{ "{% set s = ('b' * 1000) * 1000 ~ 'a' %}{% for i in range(999) %}"
+	  "{% set x = ('a' * 99).strip(chars=s) %}{% endfor %}",
+		"does not end within" },
+	{ "{% set s = ('a' * 1000) * 1000 %}{% set b = s ~ 'b' %}"
+	  "{% for i in range(999) %}{% set x = b.endswith((s, s, s, s, s)) %}{% endfor %}",
+		"does not end within" },
+	{ "{% set s = ('a' * 1000) * 1000 %}{% for i in range(999) %}{% set x = 1[s] %}{% endfor %}",
+		"does not end within" },
+	{ "{% set s = ('a' * 1000) * 1000 %}{{ range(999) | map(attribute=s) | list }}",
+		"does not end within" },
 };
 
 static void test_hostile(void **state)
@@ -204,6 +215,19 @@ static void test_hostile(void **state)
 			fail_msg("%s: %s", hostile[i].text, out ? out : e.text);
 		assert_int_equal(e.code, ERR_INPUT);
 	}
+}
+
+/* A number in an attribute ends where the text does, though others follow it in memory, or none. */
+static void test_attribute_at_the_end(void **state)
+{
+	static const char text[] = "{% set s = (('1' * 65534) ~ 'x1') | upper %}"
+							   "{{ [[1, 2]] | map(attribute=s.split('X') | last) | join }}";
+	struct err e = { 0 };
+	char *out = rendered(text, sizeof text - 1, NULL, NULL, &e);
+
+	(void)state;
+	assert_string_equal(out, "2");
+	free(out);
 }
 
 /* `n` times a text, with something before, between and after. */
@@ -297,6 +321,7 @@ int main(void)
 		cmocka_unit_test(test_again),
 		cmocka_unit_test(test_date),
 		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_attribute_at_the_end),
 		cmocka_unit_test(test_deep_texts),
 		cmocka_unit_test(test_appending),
 		cmocka_unit_test(test_limits_and_cuts),

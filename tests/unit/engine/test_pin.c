@@ -13,7 +13,7 @@
 
 #include "base/duration.h"
 #include "engine/core/actor.h"
-#include "engine/core/engine.h"
+#include "engine/core/engine_impl.h"
 #include "tests/support/invariants.h"
 #include "tests/support/tiny.h"
 
@@ -129,6 +129,23 @@ static void press(struct world *w, int first)
 {
 	for (int i = 0; i < 6; i++)
 		plain(w, first + i, i);
+}
+
+/* What a drafter learns after a step is of requests that go on: one that only pins is freed in its
+ * last. */
+static void test_nothing_learnt_of_the_end(void **state)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct world w;
+
+	(void)state;
+	o.spec = "lookahead";
+	o.prefill_chunk = 40;
+	world_open(&w, o);
+	pin(&w, 1, 0);
+	assert_int_equal(w.n_rows, DOCUMENT);
+	assert_int_equal(w.e->draft.n_seen, 0);
+	engine_close(w.e);
 }
 
 static void test_it_stays(void **state)
@@ -381,6 +398,7 @@ static void test_durations(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nothing_learnt_of_the_end),
 		cmocka_unit_test(test_it_stays),
 		cmocka_unit_test(test_declared_and_renewed),
 		cmocka_unit_test(test_limits),

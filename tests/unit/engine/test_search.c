@@ -480,6 +480,23 @@ static void test_nothing_else_matters(void **state)
 	assert_same(&alone, &now);
 }
 
+/* Members whose tokens are chosen draft nothing: no pages are taken for that, and none preempts. */
+static void test_chosen_drafts_nothing(void **state)
+{
+	static struct found alone, now;
+	int preempted;
+
+	(void)state;
+	for (int32_t pages = 6; pages <= 8; pages++) {
+		n_preempted = 0;
+		find("beam:4", 8, pages, NULL, NULL, 0, &alone);
+		preempted = n_preempted;
+		find("beam:4", 8, pages, "spec", "skip:1,4", 0, &now);
+		assert_same(&alone, &now);
+		assert_int_equal(n_preempted, 2 * preempted);
+	}
+}
+
 /* An answer may end at its first token, and where a stop string is complete. */
 static void test_ends(void **state)
 {
@@ -540,6 +557,21 @@ static void test_cancel(void **state)
 		}
 	begin(e, "beam:4", &q); /* closed while it runs */
 	assert_int_equal(engine_step(e, NULL), 1);
+	engine_close(e);
+}
+
+/* Room to count the members' pages grows with the pool. */
+static void test_more_pages(void **state)
+{
+	static struct told t;
+	int32_t ids[PROMPT];
+	struct engine_request q = request_of(ids, 8);
+	struct engine *e = open_engine(2, 16, &t);
+	struct err err = { 0 };
+
+	(void)state;
+	assert_int_equal(engine_set(e, "pages", "4096", &err), 0);
+	assert_true(run(e, begin(e, "best:2", &q), 500).done);
 	engine_close(e);
 }
 
@@ -712,8 +744,10 @@ int main(void)
 		cmocka_unit_test(test_beam_with_bias),
 		cmocka_unit_test(test_mcts),
 		cmocka_unit_test(test_nothing_else_matters),
+		cmocka_unit_test(test_chosen_drafts_nothing),
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_cancel),
+		cmocka_unit_test(test_more_pages),
 		cmocka_unit_test(test_command),
 		cmocka_unit_test(test_slow_command),
 		cmocka_unit_test(test_hanging_command),

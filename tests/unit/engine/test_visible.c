@@ -335,6 +335,10 @@ static void test_given_back(void **state)
 		o.spec = "ngram";
 		got = drawn_with(&o, EV_REQUEST_KIND_load, 4);
 		same(&kept, &got);
+		o.pages = 0;
+		o.spec = "skip:1,4,0"; /* whose own rows read those pages, too */
+		got = drawn_with(&o, EV_REQUEST_KIND_load, 1);
+		same(&kept, &got);
 	}
 }
 

@@ -1,7 +1,7 @@
-/* Each file of the zoo, with each key of its metadata left out, and each number of it set to
- * others: it is refused with words, or computes two tokens. Each case is a process of its own with
- * limits of memory and time, so that what hangs, asserts or allocates without end is told with its
- * key. */
+/* Each file of the zoo, with each key of its metadata left out, each number of it set to others, a
+ * matrix in another format, and weights that are NaN: it is refused with words, or computes two
+ * tokens. Each case is a process of its own with limits of memory and time, so that what hangs,
+ * asserts or allocates without end is told with its key. */
 #include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -157,6 +157,24 @@ static void check_key(const char *name, size_t at)
 		check_numbers(name, key, key_size, u32_at(value), value + 12);
 }
 
+/* Matrices of the first layer, of which one has another format than those beside it. */
+static void check_formats(const char *name, size_t at)
+{
+	for (uint64_t i = 0, n = u64_at(8); i < n; i++) {
+		const int size = (int)u64_at(at);
+		const char *tensor = (const char *)file + at + 8;
+		const uint32_t dims = u32_at(at + 8 + (size_t)size);
+		const size_t dim = at + 12 + (size_t)size, type = dim + 8 * dims;
+
+		if (dims == 2 && !u32_at(type) && u64_at(dim) % 32 == 0 && !strncmp(tensor, "blk.0.", 6)) {
+			memcpy(changed, file, file_size);
+			changed[type] = 8;
+			check(name, tensor, size, "as Q8_0");
+		}
+		at = type + 12;
+	}
+}
+
 static void test_file(void **state)
 {
 	const char *path = *state;
@@ -173,6 +191,10 @@ static void test_file(void **state)
 		at += 8 + (size_t)u64_at(at);
 		at += 4 + value_size(u32_at(at), at + 4);
 	}
+	check_formats(path, at);
+	memcpy(changed, file, file_size);
+	memset(changed + file_size - file_size / 4, 0xff, file_size / 4);
+	check(path, "weights", 7, "that are no numbers");
 	print_message("%d refused, %d computed\n", n_refused, n_computed);
 	assert_int_equal(n_wrong, 0);
 	assert_true(n_refused && n_computed);

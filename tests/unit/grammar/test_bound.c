@@ -276,16 +276,19 @@ static void rewinds(void **state)
 	run(e, &s);
 	assert_int_equal(s.finish[0], EV_FINISH_whole);
 	engine_close(e);
-	/* a token that the grammar forbids, put there by the user, leaves nothing to draw */
-	e = open_engine(ENGINE_DEFAULTS, &s);
-	assert_true(engine_submit(e, &q, &err) > 0);
-	for (int i = 0; i < 6; i++)
-		assert_true(engine_step(e, &err) > 0);
-	assert_int_equal(engine_rewind(e, 1, PROMPT + 2, 3 + '!', &err), 0);
-	run(e, &s);
-	assert_int_equal(s.finish[0], EV_FINISH_failed);
-	assert_non_null(strstr(s.why, "does not follow the grammar"));
-	engine_close(e);
+	/* a token that the grammar forbids, put there by the user, leaves nothing to draw: also in the
+	 * newest one's place */
+	for (int newest = 0; newest < 2; newest++) {
+		e = open_engine(ENGINE_DEFAULTS, &s);
+		assert_true(engine_submit(e, &q, &err) > 0);
+		for (int i = 0; i < 6; i++)
+			assert_true(engine_step(e, &err) > 0);
+		assert_int_equal(engine_rewind(e, 1, PROMPT + (newest ? s.n[0] - 1 : 2), 3 + '!', &err), 0);
+		run(e, &s);
+		assert_int_equal(s.finish[0], EV_FINISH_failed);
+		assert_non_null(strstr(s.why, "does not follow the grammar"));
+		engine_close(e);
+	}
 }
 
 static void refused(struct engine *e, const struct engine_request *q, const char *says)

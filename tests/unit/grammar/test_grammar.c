@@ -295,6 +295,33 @@ static void masks(void **state)
 	spell_close(&s);
 }
 
+/* What a mask of a client's grammar may cost is a bound, also where whole characters are tried. */
+static void laborious(void **state)
+{
+	static char text[VOCAB][LONGEST + 1];
+	struct gguf_text token[VOCAB];
+	struct automaton a;
+	struct masks m;
+	struct spell s;
+	struct err e = { 0 };
+	int64_t before;
+
+	(void)state;
+	for (int i = 0; i < VOCAB; i++)
+		token[i] = (struct gguf_text){ text[i],
+			(size_t)sprintf(text[i], "\xe2\x82\xac%c%c", 'a' + i % 26, 'A' + i / 26) };
+	assert_int_equal(spell_open(&s, token, VOCAB, &e), 0);
+	assert_int_equal(open_text(&a, regex_read, "(\\W|\\D|\\S){1000}", &e), 0);
+	assert_int_equal(masks_open(&m, &s, NULL, 0, &a, &e), 0);
+	before = a.work;
+	assert_null(mask_of(&m, a.start));
+	assert_in_range(a.work - before, MASK_WORK, MASK_WORK + 1);
+	assert_non_null(strstr(a.failed, "takes too long to find"));
+	masks_close(&m);
+	automaton_close(&a);
+	spell_close(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +332,7 @@ int main(void)
 		cmocka_unit_test(choice),
 		cmocka_unit_test(hostile),
 		cmocka_unit_test(masks),
+		cmocka_unit_test(laborious),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

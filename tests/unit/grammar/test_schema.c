@@ -489,6 +489,35 @@ static void test_nested(void **state)
 	check_nested(200, "{\"oneOf\":[", "]}", "", "");
 }
 
+/* Values that are compared: equal ones, however deep and wide, take bounded time. */
+static void test_compared(void **state)
+{
+	struct text schema = { 0 };
+
+	(void)state;
+	put(&schema, "{\"oneOf\":[");
+	for (int side = 0; side < 2; side++) {
+		put(&schema, side ? "},{\"const\":" : "{\"const\":");
+		for (int i = 0; i < 60; i++)
+			put(&schema, "{\"a\":");
+		put(&schema, "1");
+		for (int i = 0; i < 60; i++)
+			put(&schema, "}");
+	}
+	put(&schema, "}]}");
+	expect_error(schema.at, schema.n, "too much work");
+	schema.n = 0;
+	put(&schema, "{\"allOf\":[{\"enum\":[");
+	for (int i = 0; i < 3000; i++)
+		put(&schema, "%s\"x\"", i ? "," : "");
+	put(&schema, "]},{\"const\":\"");
+	for (int i = 0; i < 200; i++)
+		put(&schema, "%01000d", i);
+	put(&schema, "\"}]}");
+	expect_error(schema.at, schema.n, "too much work");
+	free(schema.at);
+}
+
 /* A text of `head`, `unit` again and again, `tail`, as large as is allowed, takes bounded time:
  * whatever the answer is. */
 static void check_large(const char *head, const char *unit, const char *tail)
@@ -580,6 +609,7 @@ int main(void)
 		cmocka_unit_test(test_many_properties),
 		cmocka_unit_test(test_many_words),
 		cmocka_unit_test(test_nested),
+		cmocka_unit_test(test_compared),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_damaged),
 	};

@@ -249,7 +249,7 @@ static void a_cancelled_call_is_silent(void **state)
 static void a_url_is_checked_and_a_dead_server_named(void **state)
 {
 	static const char *const bad[] = { "", "file:///etc/passwd", "ftp://x", "http://", "a b" };
-	struct client_options o = { .url = "https://user.example:8443/base/v1/?q#f" };
+	struct client_options o = { .url = "https://bob:s3cret@user.example:8443/base/v1/?q#f" };
 	struct client_answer a;
 	struct client *c;
 	struct err e = { 0 };
@@ -265,7 +265,7 @@ static void a_url_is_checked_and_a_dead_server_named(void **state)
 		assert_int_equal(e.code, ERR_USAGE);
 	}
 	e.code = ERR_NONE;
-	o.url = "http://127.0.0.1:9/v1";
+	o.url = "http://bob:s3cret@127.0.0.1:9/v1";
 	assert_int_equal(client_open(&c, &o, NULL), 0);
 	assert_int_equal(client_fetch(c, NULL, "/health", NULL, 10, &a, &e), -1);
 	assert_int_equal(e.code, ERR_IO);

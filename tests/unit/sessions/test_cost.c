@@ -85,6 +85,33 @@ static void test_events(void **state)
 	cost_rows_free(&r);
 }
 
+/* Numbers of a recording from elsewhere: any. */
+static void test_hostile_events(void **state)
+{
+	static const int64_t number[] = { EV_NULL_I, INT64_MAX, INT64_MIN + 1, 1 << 24, 0 };
+	struct cost_rows r = { 0 };
+	struct event ev;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		const int64_t a = number[i % 5], b = number[i / 5 % 5];
+
+		ev_init(&ev, EV_batch);
+		ev.u.batch.pos = ev.u.batch.rows = 1 << 24;
+		cost_take(&r, &ev);
+		ev_init(&ev, EV_handover);
+		ev.u.handover.pos = a, ev.u.handover.tokens = ev.u.handover.computed = b;
+		ev.u.handover.start_ns = a, ev.u.handover.end_ns = b;
+		cost_take(&r, &ev);
+		ev_init(&ev, EV_step);
+		ev.t_ns = a, ev.u.step.ns = b, ev.u.step.running = a, ev.u.step.waiting = a;
+		if (i > 500)
+			cost_take(&r, &ev);
+	}
+	assert_in_range(r.now.rows, 0, 1 << 24);
+	cost_rows_free(&r);
+}
+
 /* A prompt that a rank of its own computed is a row, too: all of its chunks. */
 static void test_handover(void **state)
 {
@@ -246,9 +273,10 @@ static void test_hostile_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_shape), cmocka_unit_test(test_events),
-		cmocka_unit_test(test_handover), cmocka_unit_test(test_known_prices),
-		cmocka_unit_test(test_free_steps), cmocka_unit_test(test_too_few),
-		cmocka_unit_test(test_file), cmocka_unit_test(test_hostile_files) };
+		cmocka_unit_test(test_hostile_events), cmocka_unit_test(test_handover),
+		cmocka_unit_test(test_known_prices), cmocka_unit_test(test_free_steps),
+		cmocka_unit_test(test_too_few), cmocka_unit_test(test_file),
+		cmocka_unit_test(test_hostile_files) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

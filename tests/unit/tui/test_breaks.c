@@ -17,8 +17,10 @@
 
 #include "tests/support/allocations.h"
 #include "tests/support/demo_events.h"
+#include "tests/support/view_check.h"
 #include "trace/recording.h"
 #include "tui/state/breaks.h"
+#include "tui/views/views.h"
 
 enum { STEPS = 80 };
 
@@ -113,6 +115,26 @@ static void test_once(void **state)
 	assert_false(breaks_any(s.b));
 	finish(&s);
 	breaks_close(s.b);
+}
+
+/* A watch has no value before the first step after it was set, which is not NULL. */
+static void test_watch_before_its_first_step(void **state)
+{
+	struct view_state looks = fresh;
+	struct timeline t = demo_timeline(STEPS);
+	struct seen s;
+
+	(void)state;
+	record(&s);
+	watch(s.b, "surprise entropy");
+	looks.breaks = s.b;
+	assert_shows(&view_watch, &t, &looks, 60, 5, "entropy   from the next step on", true);
+	assert_shows(&view_watch, &t, &looks, 60, 5, "NULL", false);
+	demo_play(on_event, &s, STEPS);
+	assert_shows(&view_watch, &t, &looks, 60, 5, " \xe2\x80\xa6 ", true);
+	finish(&s);
+	breaks_close(s.b);
+	timeline_free(&t);
 }
 
 static void test_commands(void **state)
@@ -342,6 +364,7 @@ static void test_a_step_keeps_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_watch_before_its_first_step),
 		cmocka_unit_test(test_commands),
 		cmocka_unit_test(test_once),
 		cmocka_unit_test(test_live_and_replay),

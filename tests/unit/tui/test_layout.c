@@ -131,6 +131,36 @@ static void batch_shows_slots(void **state)
 	assert_in_range(l.view[4].h, 4, 24);
 }
 
+/* A tall screen has the roofline below the chat, which keeps the rows that it has at 120x40; not
+ * where a server tells nothing of it. */
+static void roofline_on_a_tall_screen(void **state)
+{
+	static const struct view roofline = {
+		.id = "roofline", .min_w = 44, .min_h = 10, .want_h = 18
+	};
+	const struct view *with[N_FAKE + 2] = { 0 };
+	struct layout_request ask = {
+		.w = 120, .h = 40, .zoom = -1, .prompt_lines = 1, .views = with, .look = -1
+	};
+	struct layout small, l;
+
+	(void)state;
+	memcpy(with, fakes, N_FAKE * sizeof *with);
+	with[N_FAKE] = &roofline;
+	layout_make(&small, &ask);
+	assert_int_equal(small.view[N_FAKE].h, 0);
+	ask.w = 200;
+	layout_make(&l, &ask);
+	assert_int_equal(l.view[N_FAKE].h, 0);
+	ask.h = 50;
+	layout_make(&l, &ask);
+	assert_in_range(l.view[N_FAKE].h, 10, 18);
+	assert_true(l.view[0].h >= small.view[0].h);
+	ask.empty = 1u << N_FAKE;
+	layout_make(&l, &ask);
+	assert_int_equal(l.view[N_FAKE].h, 0);
+}
+
 /* What a lesson looks at is shown at 80x24, also where it is too wide to stand beside the text. */
 static void lesson_shows_wide_view(void **state)
 {
@@ -185,6 +215,7 @@ int main(void)
 		cmocka_unit_test(sweep),
 		cmocka_unit_test(named_sizes),
 		cmocka_unit_test(batch_shows_slots),
+		cmocka_unit_test(roofline_on_a_tall_screen),
 		cmocka_unit_test(lesson_shows_wide_view),
 		cmocka_unit_test(lesson_shows_all),
 	};

@@ -75,28 +75,33 @@ static void ends_are_told(void **state)
  * goes on. */
 static void loops_are_told(void **state)
 {
-	const struct view_waiting paused = { .paused = true };
-	struct view_state held = fresh;
+	const struct view_waiting paused = { .paused = true }, goes_on = { .paused = false };
+	struct view_state held = fresh, live = fresh;
 	struct said d;
 	int32_t la;
 
 	(void)state;
 	held.waiting = &paused;
+	live.waiting = &goes_on;
 	say_begin(&d, "q");
 	la = (int32_t)d.pos;
 	say_token(&d, "la ");
 	say_token(&d, "le ");
 	for (int i = 0; i < 40; i++)
 		say_again(&d, la + i % 2);
-	assert_shows(&view_chat, &d.t, &fresh, 60, 12, "in a loop of 2 tokens: Ctrl-C stops it", true);
-	assert_shows(&view_chat, &d.t, &held, 60, 12, "2 tokens: F5 goes on, Ctrl-C ends", true);
+	assert_shows(&view_chat, &d.t, &live, 60, 12, "in a loop of 2 tokens: ^C stops it", true);
+	/* in a replay nothing can be stopped or set */
+	assert_shows(&view_chat, &d.t, &fresh, 60, 12, "in a loop of 2 tokens\n", true);
+	assert_shows(
+		&view_chat, &d.t, &held, 66, 12, "2 tokens: F5 goes on, ^C ends, /temp 0.7 helps\n", true);
 	say_token(&d, "fin");
 	assert_shows(&view_chat, &d.t, &fresh, 60, 12, "in a loop", false);
 	for (int i = 0; i < 40; i++)
 		say_again(&d, la + i % 2);
 	say_finish(&d, EV_FINISH_length, NULL);
-	assert_shows(&view_chat, &d.t, &fresh, 80, 12,
-		"stopped at its limit of 83 tokens · in a loop: /temp 0.7 draws others", true);
+	assert_shows(&view_chat, &d.t, &live, 80, 12,
+		"stopped at its limit of 83 tokens · in a loop: /temp 0.7 helps", true);
+	assert_shows(&view_chat, &d.t, &fresh, 80, 12, "tokens · in a loop\n", true);
 	timeline_free(&d.t);
 }
 

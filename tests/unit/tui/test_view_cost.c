@@ -77,11 +77,16 @@ static void one_kind_or_none(void **state)
 {
 	struct timeline t = costs(0);
 	char *text = drawn(&t, 2, 60, 8);
+	const struct view_waiting engine = { .paused = false };
+	struct view_state live = fresh;
 
 	(void)state;
+	live.waiting = &engine;
 	has(text, "–");
 	has(text, "… 3 more lines: /view cost, then /zoom");
 	free(text);
+	assert_shows(&view_cost, &t, &live, 60, 11, "/kv-cache off, /new and ask: without\n", true);
+	assert_shows(&view_cost, &t, &fresh, 60, 11, "/kv-cache", false); /* nobody asks in a replay */
 	timeline_free(&t);
 	t = demo_timeline(0);
 	text = drawn(&t, 0, 60, 8);

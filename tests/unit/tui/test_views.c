@@ -498,7 +498,13 @@ static void batch_tells_of_what_does_not_fit(void **state)
 	s.request = t.request[t.n_requests - 1].id;
 	assert_shows(&view_batch, &t, &s, 110, 12, words, true);
 	s.request = t.request[0].id;
-	snprintf(words, sizeof words, "… 0 more before, %d after", t.n_requests - 4);
+	snprintf(words, sizeof words, "… 0 more before, %d after: up and down", t.n_requests - 4);
+	assert_shows(&view_batch, &t, &s, 110, 12, words, true);
+	/* where none was chosen, the newest are seen, though the conversation is older */
+	s = fresh;
+	s.zoomed = true;
+	s.branch = t.request[0].id;
+	snprintf(words, sizeof words, "… %d more before, 0 after\n", t.n_requests - 4);
 	assert_shows(&view_batch, &t, &s, 110, 12, words, true);
 	timeline_free(&t);
 }
@@ -569,6 +575,11 @@ static void batch_chooses_a_request(void **state)
 	assert_int_equal(s.request, 1);
 	assert_true(view_batch.key(KEY_UP_, &t, &s));
 	assert_int_equal(s.request, 1);
+	/* the keys that the line at the bottom names for a view alone on the screen */
+	assert_true(view_batch.key(KEY_PAGE_DOWN, &t, &s));
+	assert_int_equal(s.request, t.n_requests);
+	assert_true(view_tree.key(KEY_PAGE_UP, &t, &s));
+	assert_int_equal(s.cursor[VIEW_TREE], 1);
 	assert_true(view_batch.key(KEY_ESC, &t, &s));
 	assert_int_equal(s.request, 0);
 	assert_shows(&view_batch, &t, &fresh, 60, 6, "4 of 8 slots", true);

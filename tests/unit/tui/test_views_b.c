@@ -69,6 +69,21 @@ static void speculation_zoomed_has_the_numbers(void **state)
 	timeline_free(&k.t);
 }
 
+/* In a recording whose steps count backwards, or that ends within its first. */
+static void speculation_zoomed_needs_no_step(void **state)
+{
+	struct script k;
+
+	(void)state;
+	script_begin(&k, 8, NAN);
+	setting(&k, "spec", "ngram:3");
+	request(&k, 1, "first", 3, SKY, 4);
+	draft(&k, 1, 1, 4, 1, SKY, EV_VERDICT_accepted, SKY);
+	k.s.zoomed = true;
+	has(drawn(&k, &view_speculation, 110, 30), "sky");
+	timeline_free(&k.t);
+}
+
 /* What another drafter reached says nothing of this one: its lines have its name, its numbers are
  * gone. */
 static void speculation_counts_begin_with_the_setting(void **state)
@@ -125,6 +140,9 @@ static void speculation_counts_one_answer(void **state)
 	setting(&k, "spec", "off");
 	k.s.zoomed = false;
 	has_not(drawn(&k, &view_speculation, 60, 4), "accepted");
+	for (int32_t i = 0; i < k.t.n_drafts; i++) /* those of a are no longer kept */
+		k.t.draft[i].request = 2;
+	has(drawn(&k, &view_speculation, 60, 4), "its steps lie too far back");
 	timeline_free(&k.t);
 }
 
@@ -164,7 +182,7 @@ static void prefix_tree_shows_who_begins_like_whom(void **state)
 	assert_string_equal(drawn(&k, &view_prefix, 50, 6),
 		"prefix cache ──────────────── hit 96 of 110 tokens\n"
 		"system prompt 2 pages a b c\n"
-		"├─ a first            2 pages  no match\n"
+		"├─ a first            2 pages  cache was empty\n"
 		"└─ …be be be be be be be b… 4 pages b c\n"
 		"   ├─ b second        1 page   miss at 40: ' sea'\n"
 		"   └─ c third         1 page   new from 96 on\n");
@@ -424,7 +442,7 @@ static void attention_says_where_there_is_none(void **state)
 	script_begin(&k, 16, NAN); /* a request that was computed, but whose rows are not kept */
 	request(&k, 1, "first", 3, SKY, 4);
 	token(&k, 1, 1, 4, SEA, EV_SOURCE_plain);
-	has(drawn(&k, &view_attention, 60, 4), "its rows lie too far back");
+	has(drawn(&k, &view_attention, 60, 4), "its steps lie too far back");
 	timeline_free(&k.t);
 }
 
@@ -534,6 +552,7 @@ static void time_has_room_for_all_parts(void **state)
 	batch(&k, 1, 1, EV_WORK_decode, 40, 1);
 	step(&k, 1, 1000, 0, 1);
 	has(drawn(&k, &view_time, 67, 3), "■head 10 ■rest 40\n");
+	has(drawn(&k, &view_time, 52, 3), "■head 10 …\n"); /* and less is not silent */
 	timeline_free(&k.t);
 }
 
@@ -777,6 +796,7 @@ static void time_has_a_part_for_drafters(void **state)
 	/* of the kernels alone */
 	has(drawn(&k, &view_time, 70, 4), "4.00 ms a step · MBU 50 % of 20.0 GB/s");
 	has(drawn(&k, &view_time, 70, 4), "■ drafters 30 ");
+	has(drawn(&k, &view_time, 30, 3), "■qkv 50 ■spec 30 ■rest 20\n");
 	has(drawn(&k, &view_time, 70, 4), "■ rest 20");
 	has(drawn_as(&k, &view_time, 40, 5, true), "qqqqqqqqqqqqqqqqqqqqddddddddddddrrrrrrrr");
 	k.s.zoomed = true;
@@ -825,6 +845,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(speculation_reads_from_left_to_right),
 		cmocka_unit_test(speculation_zoomed_has_the_numbers),
+		cmocka_unit_test(speculation_zoomed_needs_no_step),
 		cmocka_unit_test(speculation_counts_begin_with_the_setting),
 		cmocka_unit_test(speculation_counts_one_answer),
 		cmocka_unit_test(speculation_off_says_how_to_turn_it_on),

@@ -54,11 +54,26 @@ static void pages_that_do_not_fit_are_counted(void **state)
 
 	(void)state;
 	pages_script(&k, 300);
-	/* what nobody holds is counted alone, what is held is shown */
-	has(drawn(&k, &view_pages, 40, 3), "a²");
-	has(drawn(&k, &view_pages, 40, 3), "+294 free");
-	k.s.page = 299; /* the cursor is kept in sight */
-	has(drawn(&k, &view_pages, 40, 3), "+293 free");
+	/* free pages beside those in use keep their place, so that the map does not move */
+	has(drawn(&k, &view_pages, 40, 3), "\na²a a b a ◆ · · ·");
+	has(drawn(&k, &view_pages, 40, 3), "· · ·  +265 free");
+	k.s.page = 15; /* the cursor is kept in sight */
+	has(drawn(&k, &view_pages, 40, 3), "\na²a a b a ◆ · · ·");
+	k.s.page = 299;
+	has(drawn(&k, &view_pages, 40, 3), "· · ·\n                       +5 more, 275 free");
+	timeline_free(&k.t);
+}
+
+/* Where the rows are there, block tables stand below the map without a zoom. */
+static void tables_where_there_is_room(void **state)
+{
+	struct script k;
+
+	(void)state;
+	pages_script(&k, 300);
+	has(drawn(&k, &view_pages, 60, 16), "b 2 pages, 0 tokens         0   3\n"
+										"a 3 pages, 48 tokens        0   1   2\n");
+	has_not(drawn(&k, &view_pages, 60, 8), "block tables");
 	timeline_free(&k.t);
 }
 
@@ -272,6 +287,7 @@ int main(void)
 		cmocka_unit_test(pages_show_who_what_and_how_many),
 		cmocka_unit_test(pages_in_ascii_are_letters_and_digits),
 		cmocka_unit_test(pages_that_do_not_fit_are_counted),
+		cmocka_unit_test(tables_where_there_is_room),
 		cmocka_unit_test(pages_that_are_held_are_shown_first),
 		cmocka_unit_test(pages_keys_move_the_cursor),
 		cmocka_unit_test(pages_show_their_history),
