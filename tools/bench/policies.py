@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Three loads under every policy, by counted time: the second half of the figures of docs/scheduling.md, the same on every machine.
+"""Three loads under every policy, by counted time: the second table of docs/scheduling.md, the same on every machine.
 Nothing is computed, so it takes seconds.
 
-    tools/bench/policies.py            the tables
+    tools/bench/policies.py            the table
     tools/bench/policies.py --write    into docs/scheduling.md
     tools/bench/policies.py --check    status 1 if the document says something else
 """
@@ -22,13 +22,13 @@ DOC = os.path.join(ROOT, "docs/scheduling.md")
 BEGIN, END = "<!-- loads -->\n", "<!-- end of loads -->\n"
 POLICIES = "fcfs,static,prefill-first,decode-first,tgi,shortest,shortest-job,priority,fair,deadline"
 COMMON = "--counted --scale 0.3 --ctx 2048 --pages 512 --seed 1"
-# name, options, and the kind whose first tokens are shown apart (the index of its users, 8 of a kind), or None
+# name, options, and the kind whose first tokens stand before those of the others (the index of its users, 8 of a kind), or None
 LOADS = (
     ("Bursts of chats", "--kind chat --arrivals gamma:3 --rate 3 --requests 2000 --slo ttft=1s,itl=100ms", None),
     ("Questions about documents, and code edits", "--kind document,edit --rate 2 --requests 1500 --slo ttft=1s,itl=200ms",
-     ("questions", 0)),
+     0),
     ("Chats, and a batch of an application", "--kind chat,system --rate 6.5 --requests 1500 --slo ttft=1s,itl=200ms",
-     ("chats", 0)),
+     0),
 )
 
 
@@ -66,18 +66,26 @@ def measure(options):
             return json.loads(done.stdout)["runs"], list(csv.DictReader(f))
 
 
-def table_of(name, options, apart):
+HEAD = ("policy", "TTFT p50", "p99", "p50 by kind", "ITL p99", "longest gap", "whole p50", "waiting", "within the target, %")
+
+
+def rows_of(options, apart):
+    """Of one load: a list of cells for each policy."""
     runs, requests = measure(options)
-    head = ["policy", "TTFT p50", "p99", *([f"p50 of {apart[0]}", "of the others"] if apart else []), "ITL p99", "longest gap",
-            "whole p50", "cached", "waiting", "within the target"]
-    lines = [f"\n{name}: `{options}`\n", "| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for r in runs:
-        own = [time(w) for w in shares(requests, r["policy"], apart[1])] if apart else []
-        cells = [f"`{r['policy']}`", time(r["ttft_p50_s"]), time(r["ttft_p99_s"]), *own, time(r["itl_p99_s"]), time(r["itl_max_s"]),
-                 time(r["e2e_p50_s"]), f"{r['cached_tokens'] / r['prompt_tokens']:.0%}", f"{r['queue_mean']:.1f}",
-                 f"{r['good'] / r['requests']:.0%}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        own = [" and ".join(time(w) for w in shares(requests, r["policy"], apart))] if apart is not None else [""]
+        yield [f"`{r['policy']}`", time(r["ttft_p50_s"]), time(r["ttft_p99_s"]), *own, time(r["itl_p99_s"]), time(r["itl_max_s"]),
+               time(r["e2e_p50_s"]), f"{r['queue_mean']:.1f}", f"{100 * r['good'] / r['requests']:.0f}"]
+
+
+def table():
+    """Each cell has the figure of every load."""
+    lines = ["", *(f"{i + 1}. {name}: `{options}`" for i, (name, options, _) in enumerate(LOADS)), "",
+             "| " + " | ".join(HEAD) + " |", "|" + " --- |" * len(HEAD)]
+    for loads in zip(*(rows_of(options, apart) for _, options, apart in LOADS)):
+        cells = ["; ".join(c for c in cell if c) for cell in zip(*loads)]
+        lines.append("| " + " | ".join([loads[0][0], *cells[1:]]) + " |")
+    return "\n".join(lines) + "\n\n"
 
 
 def main():
@@ -85,7 +93,7 @@ def main():
     options.add_argument("--write", action="store_true")
     options.add_argument("--check", action="store_true")
     o = options.parse_args()
-    text = "".join(table_of(*load) for load in LOADS) + "\n"
+    text = table()
     if not o.write and not o.check:
         print(text, end="")
         return 0
