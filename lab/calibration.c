@@ -286,10 +286,11 @@ static int check_layers(const struct model *m, struct err *e)
 {
 	for (int32_t i = 0; i < m->config.n_layers; i++)
 		if (m->layer[i].mixer.kind != &layer_attention ||
+			((const struct attention *)m->layer[i].mixer.params)->from ||
 			m->layer[i].ffn.kind != &layer_feed_forward)
 			return err_set(e, ERR_USAGE,
-				"layer %d is not one of attention and a gated feed-forward, so no text can go "
-				"through it alone: choose a method that reads none",
+				"layer %d is not one of attention to its own keys and a gated feed-forward, so no "
+				"text can go through it alone: choose a method that reads none",
 				i);
 	return 0;
 }

@@ -46,7 +46,8 @@ struct prepared {
 enum {
 	PREPARED_HEAD = 128,
 	PREPARED_BYTES = K_SCRATCH_BYTES / 4 - PREPARED_HEAD,
-	FLAT_BYTES = K_SCRATCH_BYTES / 16
+	FLAT_BYTES = K_SCRATCH_BYTES / 16,
+	BEYOND_BYTES = 2 * PREPARED_BYTES /* of prepared.x: a row at least */
 };
 
 /* Words of row r, where a call's rows begin. If they are not there yet they are made, with as many
@@ -122,7 +123,6 @@ static const uint8_t *decoded(const struct k_tiling *t, const struct k_matrix *w
 	const size_t bytes = tile_bytes_of(t, w);
 	float *out = (float *)(void *)made->words;
 
-	made->to = 0;
 	for (int32_t i = 0; i < n; i++, out += (to - from) * t->lanes) {
 		uint8_t *p = (uint8_t *)w->data + (size_t)(tile + i) * bytes;
 
@@ -165,7 +165,7 @@ static void keep_beyond(
 	const int32_t dim = a->in.dim;
 	float *x = made->x = (float *)(void *)(made->words + PREPARED_BYTES / sizeof *made->words);
 
-	made->columns = (uint64_t *)(void *)(x + PREPARED_BYTES / sizeof(float));
+	made->columns = (uint64_t *)(void *)(x + BEYOND_BYTES / sizeof(float));
 	memset(made->columns, 0, ((size_t)dim + 63) / 64 * sizeof *made->columns);
 	for (int32_t r = from; r < to; r++, x += dim) {
 		const float *in = a->in.x + (size_t)r * (size_t)dim;
@@ -208,14 +208,14 @@ static void multiply_apart(const struct k_tiling *t, enum k_type type,
 		}
 }
 
-/* Tiles that one call multiplies: as many as are stored, or decoded, in a quarter of the
- * scratch. */
+/* Tiles that one call multiplies: as many as are stored, or decoded, in a quarter of the scratch;
+ * one that does not fit is decoded in pieces. */
 static int32_t group_of(const struct k_tile_call *call, bool decode, int32_t left)
 {
 	const int32_t fit = decode ? (int32_t)(PREPARED_BYTES / call->tile_bytes) : K_TILE_GROUP;
 	const int32_t n = fit < K_TILE_GROUP ? fit : K_TILE_GROUP;
 
-	return left < n ? left : n;
+	return left < n ? left : n > 0 ? n : 1;
 }
 
 /* n tiles as unpack() leaves them, behind the words of rows. */
@@ -237,9 +237,10 @@ static void multiply_strip(const struct k_tiling *t, const struct k_matmul *a, i
 {
 	const struct k_matrix *w = a->part[part].w;
 	const bool decode = a->as_floats && k_is_quantised(w->type);
-	const bool few = decode ? rows.hi - rows.lo <= t->max_rows : w->pairs && !call->pairs;
-	const enum k_type type = decode ? K_F32 : w->type;
 	const size_t bytes = call->tile_bytes;
+	const bool few = decode ? rows.hi - rows.lo <= t->max_rows || bytes > PREPARED_BYTES
+							: w->pairs && !call->pairs;
+	const enum k_type type = decode ? K_F32 : w->type;
 	const int32_t lanes = call->n_tiles * t->lanes, left = w->n_rows - i * t->lanes;
 	const uint8_t *flat = NULL, *tile = (const uint8_t *)w->data + (size_t)i * bytes;
 
@@ -276,7 +277,7 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 	const struct k_matrix *w = a->part[part].w;
 	const bool decode = a->as_floats && k_is_quantised(w->type);
 	const enum k_type type = decode ? K_F32 : w->type;
-	const int32_t strip = strip_rows(t, a, type);
+	int32_t strip = strip_rows(t, a, type);
 	struct k_tile_call call = {
 		.tile_bytes = decode ? k_tile_bytes(type, t->lanes, w->n_cols) : tile_bytes_of(t, w),
 		.n_cols = w->n_cols,
@@ -285,7 +286,11 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 
 	if (a->as_floats && a->above > 0 && !decode) /* floats are read whole, and once */
 		return;
+	if (decode && strip > BEYOND_BYTES / (a->in.dim * (int32_t)sizeof *made->x))
+		strip = BEYOND_BYTES / (a->in.dim * (int32_t)sizeof *made->x);
 	made->end = rows.hi;
+	if (!k_is_quantised(type))
+		made->to = 0; /* other things may take the words' place */
 	made->flat = 0;
 	if (!decode && rows.hi - rows.lo >= FLAT_GROUPS * t->max_rows)
 		made->flat = t->flat_bytes(w->type, w->n_cols);

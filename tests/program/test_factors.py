@@ -38,6 +38,9 @@ def main():
             got = perplexity(OUT) if r.returncode == 0 else 0
             os.path.exists(OUT) and os.remove(OUT)
             check(f"{family}: {method} in 16 bits keeps the model", abs(got / exact - 1) < 0.005, (got, exact, r.stderr))
+    shared = os.path.join(ROOT, "demos/models/family/shared.gguf")  # a layer's values are read by the next one, too
+    r = cutaway("quantize", "--format", "f16", "--method", "awq", shared, OUT)
+    check("a layer that reads another's keys and values is refused", r.returncode == 2 and "layer 1 is not" in r.stderr, r.stderr)
     cutaway("prune", "--method", "kv-heads", "--remove", "1", os.path.join(ZOO, "olmo2.gguf"), OUT)
     r = cutaway("score", TEXT, "--model", OUT)  # a width of 24 cannot be read, but every tensor has it
     check("olmo2: norms of all heads lose those of pruned ones", "one of 24" in r.stderr, r.stderr)
