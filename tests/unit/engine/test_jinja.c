@@ -180,6 +180,7 @@ static const struct {
 	{ "{{ 'x' | tojson(indent=99999999) }}", "larger than 16" },
 	{ "{{ range(3) }}", "a range has no text" },
 	{ "{{ 'ab' | map('upper') ~ '' }}", "a generator has no text" },
+	{ "{{ '7' | int(0, 8) }}", "only 10 and 16 are known" },
 	{ "{% set ns = namespace(l=[]) %}{% for x in [1, 2, 3] if ns.l | length < 9 %}{% set ns.l = "
 	  "loop %}{% endfor %}",
 		"nested deeper" },
