@@ -159,7 +159,7 @@ static struct jval test_sequence(struct jinja *j, const struct jcall *c)
 
 	(void)j;
 	return jv_bool(t == J_UNDEF || t == J_STR || t == J_DICT ||
-				   (t == J_LIST && c->self.u.list->kind <= LIST_TUPLE));
+				   (t == J_LIST && c->self.u.list->kind <= LIST_RANGE));
 }
 
 /* how: which. */
@@ -203,7 +203,7 @@ static struct jval global_range(struct jinja *j, const struct jcall *c)
 {
 	enum { MOST = 100000 }; /* as in Jinja's sandbox */
 	const struct jargs *a = c->all;
-	struct jval list = jv_list(j, LIST_PLAIN);
+	struct jval list = jv_list(j, LIST_RANGE);
 	int64_t from = 0, to, step = 1;
 
 	if (a->n > 3 || a->n_kw)

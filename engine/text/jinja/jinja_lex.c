@@ -210,18 +210,21 @@ static bool is_name(const struct lexer *l, size_t n)
 		   (c >= '0' && c <= '9');
 }
 
-/* A float needs a digit on both sides of its point: 1.x is an attribute of 1. */
+/* A float needs a digit on both sides of its point: 1.x is an attribute of 1; and a point before it
+ * is that of an attribute: l.0.1. */
 static void lex_number(struct lexer *l)
 {
+	const struct jtoken *last = l->j->n_token ? &l->j->token[l->j->n_token - 1] : NULL;
 	size_t n = 0;
 	bool based = *l->at == '0' && l->at[1] && strchr("bBoOxX", l->at[1]);
+	bool whole = based || (last && last->type == T_OP && *last->name == '.');
 
 	while (based ? is_name(l, n) : is_digit(l, n) || (n && l->at[n - 1] != '_' && l->at[n] == '_'))
 		n++;
-	if (!based && l->at[n] == '.' && is_digit(l, n + 1))
+	if (!whole && l->at[n] == '.' && is_digit(l, n + 1))
 		for (n++; is_digit(l, n);)
 			n++;
-	if (!based && (l->at[n] | 32) == 'e') {
+	if (!whole && (l->at[n] | 32) == 'e') {
 		size_t sign = l->at[n + 1] == '+' || l->at[n + 1] == '-';
 
 		if (is_digit(l, n + 1 + sign))

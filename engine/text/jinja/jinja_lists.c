@@ -52,44 +52,33 @@ static struct jval dict_get(struct jinja *j, const struct jcall *c)
 	return v ? *v : c->arg[1] ? *c->arg[1] : jv_none();
 }
 
-static struct jval dict_keys(struct jinja *j, const struct jcall *c)
+static struct jval part_of(struct jinja *j, const struct jdict *d, enum jlist_kind kind)
 {
-	return list_of(j, jv_items(j, c->self), LIST_VIEW);
-}
-
-static struct jval dict_values(struct jinja *j, const struct jcall *c)
-{
-	struct jval list = jv_list(j, LIST_VIEW);
-
-	for (size_t i = 0; i < c->self.u.dict->n; i++)
-		jv_add(j, list.u.list, c->self.u.dict->at[i].value);
-	return list;
-}
-
-static struct jval pairs_of(struct jinja *j, const struct jdict *d)
-{
-	struct jval list = jv_list(j, LIST_VIEW);
+	struct jval list = jv_list(j, kind);
 
 	for (size_t i = 0; i < d->n; i++) {
-		struct jval pair = jv_list(j, LIST_TUPLE);
+		struct jval v = kind == LIST_KEYS ? d->at[i].key : d->at[i].value;
 
-		jv_add(j, pair.u.list, d->at[i].key);
-		jv_add(j, pair.u.list, d->at[i].value);
-		jv_add(j, list.u.list, pair);
+		if (kind == LIST_ITEMS) {
+			v = jv_list(j, LIST_TUPLE);
+			jv_add(j, v.u.list, d->at[i].key);
+			jv_add(j, v.u.list, d->at[i].value);
+		}
+		jv_add(j, list.u.list, v);
 	}
 	return list;
 }
 
-static struct jval dict_items(struct jinja *j, const struct jcall *c)
+static struct jval dict_part(struct jinja *j, const struct jcall *c)
 {
-	return pairs_of(j, c->self.u.dict);
+	return part_of(j, c->self.u.dict, (enum jlist_kind)c->how);
 }
 
 const struct jbuiltin methods_dict[] = {
 	{ "get", "key default", 1, dict_get, 0 },
-	{ "keys", "", 0, dict_keys, 0 },
-	{ "values", "", 0, dict_values, 0 },
-	{ "items", "", 0, dict_items, 0 },
+	{ "keys", "", 0, dict_part, LIST_KEYS },
+	{ "values", "", 0, dict_part, LIST_VALUES },
+	{ "items", "", 0, dict_part, LIST_ITEMS },
 	{ NULL, "", 0, NULL, 0 },
 };
 
@@ -165,7 +154,7 @@ static struct jval filter_items(struct jinja *j, const struct jcall *c)
 
 	if (c->self.type != J_UNDEF && c->self.type != J_DICT)
 		jinja_fail(j, "%s has no pairs", jv_type(c->self));
-	v = pairs_of(j, c->self.type == J_DICT ? c->self.u.dict : &none);
+	v = part_of(j, c->self.type == J_DICT ? c->self.u.dict : &none, LIST_ITEMS);
 	v.u.list->kind = LIST_GENERATOR;
 	return v;
 }
@@ -177,7 +166,8 @@ static struct jval filter_dictsort(struct jinja *j, const struct jcall *c)
 	if (c->self.type != J_DICT)
 		jinja_fail(j, "%s cannot be sorted as a dict", jv_type(c->self));
 	return list_of(j,
-		sorted(j, *pairs_of(j, c->self.u.dict).u.list, &by, !is_on(c->arg[0]), is_on(c->arg[2])),
+		sorted(j, *part_of(j, c->self.u.dict, LIST_ITEMS).u.list, &by, !is_on(c->arg[0]),
+			is_on(c->arg[2])),
 		LIST_PLAIN);
 }
 
@@ -212,6 +202,8 @@ static struct jval filter_end(struct jinja *j, const struct jcall *c)
 {
 	struct jlist items = jv_items(j, c->self);
 
+	if (c->how && c->self.type == J_LIST && items.kind == LIST_GENERATOR)
+		jinja_fail(j, "a generator has no end to begin at");
 	if (!items.n)
 		return jv_undef(c->how ? "the last of nothing" : "the first of nothing");
 	return items.at[c->how ? items.n - 1 : 0];

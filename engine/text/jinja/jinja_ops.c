@@ -109,7 +109,7 @@ static struct jval on_integers(struct jinja *j, enum jop op, int64_t a, int64_t 
 
 static struct jval on_floats(struct jinja *j, enum jop op, double a, double b)
 {
-	double m;
+	double m, div;
 
 	if (b == 0 && (op == OP_DIV || op == OP_FLOOR || op == OP_MOD))
 		jinja_fail(j, "division by zero");
@@ -118,14 +118,19 @@ static struct jval on_floats(struct jinja *j, enum jop op, double a, double b)
 	case OP_SUB: return jv_of_float(a - b);
 	case OP_MUL: return jv_of_float(a * b);
 	case OP_DIV: return jv_of_float(a / b);
-	case OP_FLOOR: return jv_of_float(floor(a / b));
-	default: m = fmod(a, b); return jv_of_float(m && (m < 0) != (b < 0) ? m + b : m);
+	default: break;
 	}
+	m = fmod(a, b); /* as CPython's float_divmod */
+	div = (a - m) / b - (m && (m < 0) != (b < 0));
+	m = !m ? copysign(0, b) : (m < 0) != (b < 0) ? m + b : m;
+	if (op == OP_MOD)
+		return jv_of_float(m);
+	return jv_of_float(div ? floor(div) + (div - floor(div) > 0.5) : copysign(0, a / b));
 }
 
 static bool indexed(struct jval v)
 {
-	return v.type == J_STR || (v.type == J_LIST && v.u.list->kind <= LIST_TUPLE);
+	return v.type == J_STR || (v.type == J_LIST && v.u.list->kind <= LIST_RANGE);
 }
 
 struct jval jinja_binary(struct jinja *j, enum jop op, struct jval a, struct jval b)
@@ -139,10 +144,13 @@ struct jval jinja_binary(struct jinja *j, enum jop op, struct jval a, struct jva
 	}
 	if (op == OP_ADD && a.type == J_STR && b.type == J_STR)
 		return add_strings(j, a, b);
-	if (op == OP_ADD && indexed(a) && a.type == b.type && a.u.list->kind == b.u.list->kind)
+	if (op == OP_ADD && a.type == J_LIST && b.type == J_LIST && a.u.list->kind == b.u.list->kind &&
+		a.u.list->kind <= LIST_TUPLE)
 		return add_lists(j, a.u.list, b.u.list);
-	if (op == OP_MUL && a.type == J_STR && b.type == J_INT)
-		return repeat(j, a, b.u.i);
+	if (op == OP_MUL && b.type == J_STR && (a.type == J_INT || a.type == J_BOOL))
+		return jinja_binary(j, op, b, a);
+	if (op == OP_MUL && a.type == J_STR && (b.type == J_INT || b.type == J_BOOL))
+		return repeat(j, a, jv_int(j, b, "it"));
 	if (a.type == J_UNDEF || b.type == J_UNDEF) {
 		const char *what = a.type == J_UNDEF ? a.u.what : b.u.what;
 
@@ -180,8 +188,13 @@ static const struct jbuiltin *method_of(struct jval v, struct jstr name)
 	return of ? jinja_find(of, name.at, name.n) : NULL;
 }
 
-static struct jval loop_attribute(struct jinja *j, const struct jloop *l, struct jstr name)
+static struct jval loop_attribute(struct jinja *j, struct jloop *l, struct jstr name)
 {
+	if (text_word("last nextitem", ' ', name.at, name.n) >= 0)
+		jinja_loop_has(j, l, l->i + 1);
+	else if (text_word("length revindex revindex0", ' ', name.at, name.n) >= 0)
+		jinja_loop_has(j, l, SIZE_MAX);
+
 	int64_t i = (int64_t)l->i, n = (int64_t)l->items.n;
 	const struct {
 		const char *name;
@@ -194,6 +207,8 @@ static struct jval loop_attribute(struct jinja *j, const struct jloop *l, struct
 		{ "first", jv_bool(!i) },
 		{ "last", jv_bool(i == n - 1) },
 		{ "length", jv_of_int(n) },
+		{ "depth", jv_of_int(1) }, /* of loops that call themselves, which are not known */
+		{ "depth0", jv_of_int(0) },
 		{ "previtem", i ? l->items.at[i - 1] : jv_undef("there is no previous item") },
 		{ "nextitem", i + 1 < n ? l->items.at[i + 1] : jv_undef("there is no next item") },
 	};
@@ -225,8 +240,7 @@ static struct jval at_index(struct jinja *j, struct jval v, struct jval index)
 		from = jt_offset(v.u.s, (size_t)i);
 		return jv_view(v.u.s.at + from, text_point(v.u.s.at + from, v.u.s.n - from, &c));
 	}
-	if (v.type == J_LIST && v.u.list->kind <= LIST_TUPLE &&
-		(i = jv_index(j, index, v.u.list->n)) >= 0)
+	if (indexed(v) && (i = jv_index(j, index, v.u.list->n)) >= 0)
 		return v.u.list->at[i];
 	return jv_undef("an element that is not there");
 }
@@ -239,7 +253,8 @@ struct jval jinja_attribute(struct jinja *j, struct jval v, struct jval name, bo
 
 	if (v.type == J_UNDEF)
 		jinja_fail(j, "'%s' is undefined", v.u.what ? v.u.what : "it");
-	if (v.type == J_SPACE || (v.type == J_DICT && name.type != J_LIST && name.type != J_DICT))
+	if (v.type == J_SPACE || (v.type == J_DICT && name.type != J_DICT &&
+								 !(name.type == J_LIST && name.u.list->kind != LIST_TUPLE)))
 		own = jv_get(j, v.u.dict, name);
 	if (name.type == J_STR && v.type == J_LOOP)
 		return loop_attribute(j, v.u.loop, name.u.s);

@@ -27,9 +27,17 @@ enum jtype {
 	J_LOOP,
 };
 
-/* A tuple prints in parentheses; a view (d.items()) has no index; a generator (of map …) has
- * neither index nor length, and is empty once it was gone through. */
-enum jlist_kind { LIST_PLAIN, LIST_TUPLE, LIST_VIEW, LIST_GENERATOR };
+/* A tuple prints in parentheses, a range not at all; those of a dict have no index; a generator (of
+ * map …) has neither index nor length nor text, and is empty once it was gone through. */
+enum jlist_kind {
+	LIST_PLAIN,
+	LIST_TUPLE,
+	LIST_RANGE,
+	LIST_KEYS,
+	LIST_VALUES,
+	LIST_ITEMS,
+	LIST_GENERATOR
+};
 
 struct jstr {
 	const char *at;
@@ -127,8 +135,10 @@ struct jmacro {
 };
 
 struct jloop {
-	struct jlist items; /* of this loop alone */
-	size_t i;
+	const struct jnode *node;
+	struct jscope *outside;
+	struct jlist all, items; /* items: those of all[seen] that its condition let through */
+	size_t seen, i;
 };
 
 enum jkind {
@@ -365,6 +375,8 @@ struct jval jinja_builtin(
 	struct jinja *j, const struct jbuiltin *f, struct jval self, const struct jargs *args);
 void jinja_assign(struct jinja *j, const char *name, struct jval v);
 void jinja_run(struct jinja *j, const struct jnode *body);
+/* Whether the loop has an item i; its condition is asked no further than that, as in Jinja. */
+bool jinja_loop_has(struct jinja *j, struct jloop *l, size_t i);
 
 /* Tables, ended by a row without a name. */
 const struct jbuiltin *jinja_find(const struct jbuiltin *table, const char *name, size_t size);

@@ -285,22 +285,19 @@ static void assign_to(struct jinja *j, const struct jnode *target, struct jval v
 
 /* --- loops --- */
 
-/* The items that the loop's condition lets through. */
-static struct jlist chosen_items(struct jinja *j, const struct jnode *n, struct jval over)
+bool jinja_loop_has(struct jinja *j, struct jloop *l, size_t i)
 {
-	struct jlist all = jv_items(j, over), chosen = { 0 };
-	struct jscope *outside = j->scope;
+	struct jscope *here = j->scope;
 
-	if (!n->c)
-		return all;
-	push_scope(j);
-	for (size_t i = 0; i < all.n; i++) {
-		assign_to(j, n->a, all.at[i]);
-		if (jv_true(jinja_eval(j, n->c)))
-			jv_add(j, &chosen, all.at[i]);
+	for (; l->node->c && l->items.n <= i && l->seen < l->all.n; l->seen++) {
+		j->scope = l->outside;
+		push_scope(j);
+		assign_to(j, l->node->a, l->all.at[l->seen]);
+		if (jv_true(jinja_eval(j, l->node->c)))
+			jv_add(j, &l->items, l->all.at[l->seen]);
 	}
-	j->scope = outside;
-	return chosen;
+	j->scope = here;
+	return i < l->items.n;
 }
 
 static void loop_over(struct jinja *j, const struct jnode *n, struct jval over)
@@ -309,8 +306,10 @@ static void loop_over(struct jinja *j, const struct jnode *n, struct jval over)
 	struct jloop *loop = jinja_alloc(j, sizeof *loop);
 	const char *name = jinja_intern(j, "loop", 4);
 
-	loop->items = chosen_items(j, n, over);
-	for (; loop->i < loop->items.n; loop->i++) {
+	*loop = (struct jloop){ .node = n, .outside = outside, .all = jv_items(j, over) };
+	if (!n->c)
+		loop->items = loop->all;
+	for (; jinja_loop_has(j, loop, loop->i); loop->i++) {
 		jinja_step(j, 1);
 		push_scope(j);
 		jinja_assign(j, name, (struct jval){ .type = J_LOOP, .u.loop = loop });

@@ -1,4 +1,5 @@
 /* Methods of strings, and the filters that make or take text or numbers. */
+#include <errno.h>
 #include <utf8proc.h>
 
 #include "engine/text/jinja/jinja_private.h"
@@ -290,64 +291,76 @@ static struct jval filter_default(struct jinja *j, const struct jcall *c)
 	return !absent ? c->self : c->arg[0] ? *c->arg[0] : jv_const("");
 }
 
+/* Bytes of the break of lines that stands there, one of Python's splitlines, or 0. */
+static size_t line_break(const char *at, size_t left)
+{
+	int32_t c;
+	size_t n = text_point(at, left, &c);
+
+	if ((c < 10 || c > 13) && (c < 0x1c || c > 0x1e) && c != 0x85 && c != 0x2028 && c != 0x2029)
+		return 0;
+	return n + (c == '\r' && left > 1 && at[1] == '\n');
+}
+
 /* The first line is left as it is unless `first`; lines without text unless `blank`. */
 static struct jval filter_indent(struct jinja *j, const struct jcall *c)
 {
-	struct jstr s = jt_str(j, c->self).u.s;
+	struct jstr s = jv_text(j, c->self, "what is indented");
 	bool first = arg_true(c, 1), blank = arg_true(c, 2);
 	struct jval by = c->arg[0] ? *c->arg[0] : jv_of_int(4);
 	size_t mark = j->n_out;
 
 	if (by.type != J_STR)
 		by = jinja_binary(j, OP_MUL, jv_const(" "), by);
-	for (size_t i = 0, n; i <= s.n; i += n + 1) {
-		const char *end = memchr(s.at + i, '\n', s.n - i);
-
-		n = end ? (size_t)(end - s.at) - i : s.n - i;
+	for (size_t i = 0, n, end = 1; end; i += n + end) {
+		for (n = end = 0; i + n < s.n && !(end = line_break(s.at + i + n, s.n - i - n));)
+			n++;
 		if (i ? blank || n : first)
 			jinja_put(j, by.u.s.at, by.u.s.n);
-		jinja_put(j, s.at + i, n + (end != NULL));
+		jinja_put(j, s.at + i, n);
+		if (end && i + n + end == s.n && s.at[s.n - 1] == '\r')
+			break; /* Jinja adds a newline, and both are one break */
+		jinja_puts(j, end ? "\n" : "");
 	}
 	return jinja_cut(j, mark);
 }
 
-/* The whole of a string as a number, blanks around it aside; none: it is not one. */
-static struct jval read_number(struct jinja *j, struct jstr s, bool real)
+/* The whole of a string as a number, blanks around it aside, or none. base 0: a float. */
+static struct jval read_number(struct jinja *j, struct jstr s, int base)
 {
-	char text[310], *end;
+	char text[310], *end = text;
 	struct jval v;
-	size_t sign;
 
 	s = jt_strip(s, NULL, true, true);
 	if (!s.n || s.n >= sizeof text || memchr(s.at, '\0', s.n))
 		return jv_none();
-	memcpy(text, s.at, s.n);
-	text[s.n] = '\0';
-	if (strpbrk(text, "xXpPnN")) /* strtod takes more than Python */
+	for (size_t i = 0; i < s.n; i++) /* "1_000" */
+		if (s.at[i] != '_' || !i || i + 1 == s.n || text_hex(s.at[i - 1]) < 0 ||
+			text_hex(s.at[i + 1]) < 0)
+			*end++ = s.at[i];
+	*end = '\0';
+	if (base < 16 && strpbrk(text, "xXpPnN")) /* strtod takes more than Python */
 		return jv_none();
-	if (real) {
-		double f = strtod(text, &end);
-
-		return *end ? jv_none() : jv_of_float(f);
-	}
-	strtoll(text, &end, 10);
-	if (*end)
-		return jv_none();
-	sign = *text == '-' || *text == '+';
-	v = jinja_number(j, text + sign, s.n - sign);
-	return *text == '-' ? jv_of_int(-v.u.i) : v;
+	errno = 0;
+	v = base ? jv_of_int(strtoll(text, &end, base)) : jv_of_float(strtod(text, &end));
+	if (base && errno && !*end)
+		jinja_fail(j, "%s is no integer of 64 bits", text);
+	return *end ? jv_none() : v;
 }
 
 static struct jval filter_int(struct jinja *j, const struct jcall *c)
 {
 	struct jval none = c->arg[0] ? *c->arg[0] : jv_of_int(0), v = c->self;
+	int64_t base = int_arg(j, c, 1, 10);
 
 	if (v.type == J_UNDEF)
 		jinja_fail(j, "'%s' is undefined", v.u.what ? v.u.what : "it");
+	if (v.type == J_STR && base != 10 && base != 16)
+		jinja_fail(j, "of the bases of int only 10 and 16 are known");
 	if (v.type == J_STR) {
-		v = read_number(j, c->self.u.s, false);
+		v = read_number(j, c->self.u.s, (int)base);
 		if (v.type == J_NONE)
-			v = read_number(j, c->self.u.s, true);
+			v = read_number(j, c->self.u.s, 0);
 	}
 	if (v.type == J_FLOAT && v.u.f > -9e18 && v.u.f < 9e18)
 		return jv_of_int((int64_t)v.u.f);

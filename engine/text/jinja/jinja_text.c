@@ -254,9 +254,11 @@ static void put_dict(struct jinja *j, const struct style *w, const struct jdict 
 
 static void put_list(struct jinja *j, const struct style *w, const struct jlist *l, int level)
 {
-	const bool tuple = l->kind == LIST_TUPLE && !w->json, view = l->kind == LIST_VIEW;
+	static const char *const open[] = { "[", "(", "", "dict_keys([", "dict_values([",
+		"dict_items([" };
+	const bool tuple = l->kind == LIST_TUPLE && !w->json, view = l->kind > LIST_TUPLE;
 
-	jinja_puts(j, view ? "dict_items([" : tuple ? "(" : "[");
+	jinja_puts(j, w->json ? "[" : open[l->kind]);
 	for (size_t i = 0; i < l->n; i++) {
 		put_before(j, w, i, level);
 		put_value(j, w, l->at[i], level + 1);
@@ -281,6 +283,8 @@ static void put_value(struct jinja *j, const struct style *w, struct jval v, int
 	jinja_deeper(j);
 	if (w->json)
 		refuse(j, v);
+	if (v.type == J_LIST && (v.u.list->kind == LIST_RANGE || v.u.list->kind == LIST_GENERATOR))
+		jinja_fail(j, "%s has no text", jv_type(v));
 	switch (v.type) {
 	case J_UNDEF: jinja_puts(j, "Undefined"); break;
 	case J_NONE: jinja_puts(j, w->json ? "null" : "None"); break;

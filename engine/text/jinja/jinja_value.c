@@ -192,8 +192,10 @@ const char *jv_type(struct jval v)
 	static const char *const name[] = { "undefined", "none", "a boolean", "an integer", "a float",
 		"a string", "a list", "a dict", "a namespace", "a macro", "a function", "a method",
 		"a loop" };
+	static const char *const kind[] = { "a list", "a tuple", "a range", "keys of a dict",
+		"values of a dict", "pairs of a dict", "a generator" };
 
-	return v.type == J_LIST && v.u.list->kind == LIST_TUPLE ? "a tuple" : name[v.type];
+	return v.type == J_LIST ? kind[v.u.list->kind] : name[v.type];
 }
 
 bool jv_true(struct jval v)
@@ -351,14 +353,14 @@ size_t jv_length(struct jinja *j, struct jval v)
 	case J_UNDEF: return 0;
 	case J_STR: jinja_step(j, v.u.s.n / 16); return jt_length(v.u.s);
 	case J_DICT: return v.u.dict->n;
-	case J_LOOP: return v.u.loop->items.n;
+	case J_LOOP: jinja_loop_has(j, v.u.loop, SIZE_MAX); return v.u.loop->items.n;
 	case J_LIST:
 		if (v.u.list->kind != LIST_GENERATOR)
 			return v.u.list->n;
 		break;
 	default: break;
 	}
-	jinja_fail(j, "%s has no length", v.type == J_LIST ? "a generator" : jv_type(v));
+	jinja_fail(j, "%s has no length", jv_type(v));
 }
 
 struct jlist jv_items(struct jinja *j, struct jval v)
