@@ -51,6 +51,10 @@
 	name "(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM " name " WHERE i + 1 < " below ")"
 #define CODE(list, column) "(SELECT name FROM code WHERE list = '" list "' AND value = " column ")"
 #define STEP_OF(row) "(SELECT s.step FROM step s WHERE s.seq > " row ".seq ORDER BY s.seq LIMIT 1)"
+/* Not of what was rewound. */
+#define KEPT(row)                                                                                  \
+	"NOT EXISTS (SELECT 1 FROM rewind w\n"                                                         \
+	"\t\tWHERE w.request = " row ".request AND w.seq > " row ".seq AND w.kept <= " row ".pos)"
 
 /* A line of SQL is a line here. */
 /* clang-format off */
@@ -67,16 +71,14 @@ const struct schema_view schema_views[] = {
 		"SELECT request, count(*) AS tokens, group_concat(text, '') AS answer\n"
 		"FROM (SELECT t.request, CAST(v.bytes AS TEXT) AS text\n"
 		"\tFROM token t LEFT JOIN vocab v ON v.id = t.id\n"
-		"\tWHERE t.is_end IS NOT 1 ORDER BY t.request, t.pos)\n"
+		"\tWHERE t.is_end IS NOT 1 AND " KEPT("t") " ORDER BY t.request, t.pos)\n"
 		"GROUP BY request" },
 	{ "requests",
 		"requests from arrival to end",
 		"SELECT r.request, " CODE("request_kind", "r.kind") " AS kind, r.parent, r.text,\n"
 		"\tcoalesce(r.n_prompt, f.prompt) AS n_prompt, f.hit AS prompt_cached,\n"
 		"\tCASE WHEN f.request IS NULL THEN\n" /* it was cut off: its tokens are there */
-		"\t\t(SELECT count(*) FROM token t WHERE t.request = r.request AND NOT EXISTS (SELECT 1 "
-		"FROM rewind w\n"
-		"\t\tWHERE w.request = t.request AND w.seq > t.seq AND w.kept <= t.pos))\n"
+		"\t\t(SELECT count(*) FROM token t WHERE t.request = r.request AND " KEPT("t") ")\n"
 		"\t\tELSE f.generated END AS generated,\n"
 		"\t" CODE("finish", "f.reason") " AS finish, f.why,\n"
 		"\tr.t_ns / 1e6 AS arrival_ms,\n"
@@ -93,13 +95,12 @@ const struct schema_view schema_views[] = {
 		"WITH kept AS (SELECT t.request, t.seq, t.pos, t.step, t.source,\n"
 		"\t\tcoalesce(t.ns, t.t_ns - lag(t.t_ns) OVER q) AS ns,\n"
 		"\t\tlag(t.step) OVER q AS step_before, lag(t.source) OVER q AS source_before\n"
-		"\tFROM token t WHERE NOT EXISTS (SELECT 1 FROM rewind w\n"
-		"\t\tWHERE w.request = t.request AND w.seq > t.seq AND w.kept <= t.pos)\n"
+		"\tFROM token t WHERE " KEPT("t") "\n"
 		"\tWINDOW q AS (PARTITION BY t.request ORDER BY t.seq)),\n"
 		"gap AS (SELECT request, CASE WHEN step = step_before AND source_before <> "
 		"{source.forced} THEN 0 ELSE ns END AS ns\n"
 		"\tFROM kept WHERE step_before IS NOT NULL AND source NOT IN ({source.forced}, "
-		"{source.taken}, {source.recorded})),\n"
+		"{source.taken}, {source.recorded}, {source.piece}, {source.carried})),\n"
 		"ranked AS (SELECT request, ns, row_number() OVER (PARTITION BY request ORDER BY ns) AS "
 		"rank,\n"
 		"\tcount(*) OVER (PARTITION BY request) AS n FROM gap)\n"
@@ -121,7 +122,7 @@ const struct schema_view schema_views[] = {
 		"SELECT request, count(*) AS tokens, avg(kl) AS mean_kl, max(kl) AS max_kl,\n"
 		"\tsum(best = exact_best) AS best_equal, sum(rank = 1) AS first_rank,\n"
 		"\tavg(logp) AS mean_logp, avg(exact_logp) AS exact_mean_logp\n"
-		"FROM price GROUP BY request" },
+		"FROM price p WHERE " KEPT("p") " GROUP BY request" },
 	{ "prompt_tokens",
 		"the prompt of each request, token by token",
 		"WITH RECURSIVE " COUNT("n", "(SELECT max(length(prompt) / 4) FROM request)") "\n"
@@ -136,15 +137,15 @@ const struct schema_view schema_views[] = {
 		"WITH RECURSIVE " COUNT("n", "256") ",\n"
 		EXPONENTS "\n"
 		"SELECT c.seq, c.step, c.request, c.pos,\n"
-		"\tCASE WHEN c.id = c.drawn AND c.i IN (7, c.n - 1) THEN c.rank WHEN c.i < 8 THEN c.i + 1 "
-		"END AS rank,\n"
+		"\tCASE WHEN c.id = c.drawn AND (c.bound OR c.i IN (7, c.n - 1)) THEN c.rank\n"
+		"\t\tWHEN c.i < 8 AND NOT c.bound THEN c.i + 1 END AS rank,\n"
 		"\tc.id, CAST(v.bytes AS TEXT) AS text,\n"
 		"\t" F32("c.logit", "l") " AS logit,\n"
 		"\t" F32("c.p", "q") " AS tempered_p,\n"
 		"\t" F32("c.arrival", "a") " AS arrival,\n"
 		"\t" CODE("cut", "c.cut") " AS cut, c.id = c.drawn AS drawn\n"
 		"FROM (SELECT t.seq, t.step, t.request, t.pos, t.id AS drawn, t.rank, n.i, "
-		"length(t.candidates) / 20 AS n,\n"
+		"length(t.candidates) / 20 AS n, coalesce(length(t.stages), 0) > 72 AS bound,\n"
 		"\t\t" U32("t.candidates", "20 * n.i + 1") " AS id,\n"
 		"\t\t" U32("t.candidates", "20 * n.i + 5") " AS logit,\n"
 		"\t\t" U32("t.candidates", "20 * n.i + 9") " AS p,\n"
@@ -159,7 +160,7 @@ const struct schema_view schema_views[] = {
 		"what each stage of the sampler left, token by token",
 		"WITH RECURSIVE n(i, stage) AS (VALUES (0, 'penalties'), (1, 'temperature'), (2, "
 		"'top_k'),\n"
-		"\t(3, 'top_p'), (4, 'min_p'), (5, 'logit_bias')),\n"
+		"\t(3, 'top_p'), (4, 'min_p'), (5, 'logit_bias'), (6, 'grammar')),\n"
 		EXPONENTS "\n"
 		"SELECT c.seq, c.step, c.request, c.pos, c.id, c.stage, c.tokens_left,\n"
 		"\t" F32("c.mass", "m") " AS mass_left,\n"

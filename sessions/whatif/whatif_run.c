@@ -243,8 +243,8 @@ static int rerun_check(const struct rerun *w, struct err *e)
 			(long long)w->broken->id);
 	if (w->differs)
 		return err_set(e, ERR_DIFFERS,
-			"request %lld draws other tokens here: not the same model, or an error; see "
-			"cutaway verify",
+			"request %lld draws other tokens here: another model, lossy settings that changed, "
+			"other drafts under the rule rejection, or an error; see cutaway verify",
 			(long long)w->differs->id);
 	if (w->stalls > MAX_STALLS)
 		return err_set(e, ERR_INPUT, "the requests cannot run with these settings");
@@ -270,10 +270,24 @@ static int run_all(struct rerun *w, bool (*progress)(void *arg, int64_t done, in
 	return 0;
 }
 
+/* What decides the tokens, and how they are kept, as the first request had it; without a model
+ * nothing is rejected. Texts of *o then point to l's. */
+static int put_recorded(
+	const struct history *h, struct lossy_settings *l, struct engine_options *o, struct err *e)
+{
+	const struct history_setting *rule = history_setting(h, "rule", h->request->seq);
+
+	*l = history_lossy(h, h->request);
+	if (rule && !o->given && setting_put(&engine_settings[ENGINE_AT_rule], o, rule->value, e))
+		return -1;
+	return lossy_put(l, o, e);
+}
+
 static int rerun(struct rerun *w, const struct engine_options *o,
 	bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct err *e)
 {
 	struct engine_options with = whatif_whole(w->r, w->asked, o);
+	struct lossy_settings lossy;
 	int rc = -1;
 
 	memset(w->counter.counts, 0, sizeof *w->counter.counts);
@@ -281,7 +295,7 @@ static int rerun(struct rerun *w, const struct engine_options *o,
 	w->open = calloc((size_t)w->r->n + 1, sizeof *w->open);
 	if (!w->script || !w->open) {
 		err_set(e, ERR_MEMORY, "no memory for %d requests", w->r->n);
-	} else if (!engine_open(&w->e, &with, e)) {
+	} else if (!put_recorded(w->r->history, &lossy, &with, e) && !engine_open(&w->e, &with, e)) {
 		engine_observe(w->e, !with.given);
 		engine_add_sink(w->e, on_event, w);
 		engine_begin(w->e, NULL);

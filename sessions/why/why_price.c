@@ -7,6 +7,11 @@
 
 enum { DEAREST = 5, NAMES = 96 };
 
+/* Of a request's tokens, but those that it let go of when it went back. */
+#define PRICES                                                                                     \
+	" FROM price p WHERE request = ?1 AND seq <= ?9 AND NOT EXISTS (SELECT 1 FROM rewind w WHERE"  \
+	" w.request = p.request AND w.seq > p.seq AND w.seq <= ?9 AND w.kept <= p.pos)"
+
 struct asked_at {
 	struct why *w;
 	long long seq;
@@ -42,8 +47,7 @@ static bool say_sums(struct why *w, long long request, long long seq, const char
 {
 	char names[NAMES];
 	sqlite3_stmt *s = why_query(w,
-		"SELECT count(*), avg(kl), sum(best = exact_best), avg(logp), avg(exact_logp) FROM price"
-		" WHERE request = ?1 AND seq <= ?9",
+		"SELECT count(*), avg(kl), sum(best = exact_best), avg(logp), avg(exact_logp)" PRICES,
 		request);
 
 	if (!why_row(w, &s) || !sqlite3_column_int64(s, 0)) {
@@ -62,9 +66,7 @@ static bool say_sums(struct why *w, long long request, long long seq, const char
 static void say_dearest(struct why *w, long long request)
 {
 	sqlite3_stmt *s = why_query(w,
-		"SELECT pos, id, kl, exact_best, best, rank FROM price WHERE request = ?1 AND seq <= ?9 "
-		"AND kl > 0"
-		" ORDER BY kl DESC LIMIT ?2",
+		"SELECT pos, id, kl, exact_best, best, rank" PRICES " AND kl > 0 ORDER BY kl DESC LIMIT ?2",
 		request, DEAREST);
 
 	for (int i = 0; why_row(w, &s); i++) {

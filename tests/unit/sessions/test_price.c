@@ -77,7 +77,8 @@ static void is(struct engine *e, const char *name, const char *value)
 	assert_string_equal(now, value);
 }
 
-static void answer(struct engine *e)
+/* Goes back once if `from` is not 0, when so many tokens are there. */
+static void answer_from(struct engine *e, int from)
 {
 	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
 		.ids = ids,
@@ -91,9 +92,18 @@ static void answer(struct engine *e)
 	for (n_ids = 0; n_ids < PROMPT; n_ids++)
 		ids[n_ids] = 10 + n_ids * 7 % 40;
 	assert_true(engine_submit(e, &q, &err) > 0);
+	while (n_ids < from && engine_step(e, &err) > 0)
+		;
+	if (from)
+		assert_int_equal(engine_rewind(e, 1, n_ids = PROMPT + 1, -1, &err), 0);
 	while (engine_step(e, &err) > 0)
 		;
 	assert_int_equal(n_ids, MOST);
+}
+
+static void answer(struct engine *e)
+{
+	answer_from(e, 0);
 }
 
 static void three_settings_are_taken_apart(struct engine *e)
@@ -207,6 +217,22 @@ static void without_a_twin_it_says_so(void **state)
 	unlink(file);
 }
 
+static void what_was_rewound_costs_nothing(void **state)
+{
+	struct engine *e = opened();
+	char *text;
+
+	(void)state;
+	set(e, "twin", "on");
+	set(e, "cache-format", "bf16");
+	answer_from(e, PROMPT + 8);
+	closed(e);
+	text = why_price_of(NULL);
+	has(text, " of 24\n");
+	free(text);
+	unlink(file);
+}
+
 static void score_all(struct engine *e)
 {
 	struct err err = { 0 };
@@ -266,6 +292,7 @@ int main(void)
 		cmocka_unit_test(which_costs_most),
 		cmocka_unit_test(stopping_puts_all_back),
 		cmocka_unit_test(without_a_twin_it_says_so),
+		cmocka_unit_test(what_was_rewound_costs_nothing),
 		cmocka_unit_test(what_was_scored_later_is_told),
 	};
 

@@ -292,6 +292,29 @@ static void test_mask_changes(void **state)
 	mask_changes = false;
 }
 
+/* What decides the tokens is as recorded, for real and not, though nobody says it again. */
+static void test_lossy(void **state)
+{
+	(void)state;
+	for (uint32_t seed = 1; seed <= 4; seed++) {
+		struct whatif_settings s = { 0 };
+		struct engine_options o = options(), plain = o;
+		struct err e = { 0 };
+		struct whatif w;
+
+		o.cache_format = seed == 1 ? "e4m3" : seed == 2 ? "kivi4" : "f16";
+		o.skip_below = seed == 3 ? 0.2 : 0;
+		o.rule = seed == 4 ? "rejection" : "race";
+		record(seed, &o, false);
+		ask(&s, "evict", "fifo");
+		if (whatif_run(file, &s, &w, &e) || whatif_verify(file, &s, &plain, NULL, NULL, &w, &e))
+			fail_msg("%u: %s", seed, e.text);
+		same("again", &w.again, &w.recorded);
+		w.real.tokens = w.changed.tokens;
+		same("for real", &w.changed, &w.real);
+	}
+}
+
 static void test_other_settings(void **state)
 {
 	int differs = 0;
@@ -369,6 +392,7 @@ int main(void)
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_memory_groups),
 		cmocka_unit_test(test_mask_changes),
+		cmocka_unit_test(test_lossy),
 		cmocka_unit_test(test_other_settings),
 		cmocka_unit_test(test_wrong),
 	};

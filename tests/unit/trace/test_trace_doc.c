@@ -340,6 +340,66 @@ static void test_floats(void **state)
 	sqlite3_close(own);
 }
 
+/* Adds the token of a position, drawn under a grammar, and its price; both were carried or not. */
+static void add_bound(struct recording *rec, int64_t seq, int64_t pos, int64_t source)
+{
+	static const struct ev_stage stage[EV_MOST_STAGES] = { [EV_AT_GRAMMAR] = { 5, 0.5f, 2 } };
+	static const struct ev_candidate c[] = { { 7, 3, 0, 0, EV_CUT_grammar }, { 8, 2, 1, 0, 0 } };
+	struct event ev;
+
+	ev_init(&ev, EV_price);
+	ev.seq = seq;
+	ev.t_ns = seq;
+	ev.u.price.request = 1;
+	ev.u.price.pos = pos;
+	assert_int_equal(recording_add(rec, &ev, NULL), 0);
+	ev_init(&ev, EV_token);
+	ev.seq = seq + 1;
+	ev.t_ns = seq + 1;
+	ev.u.token =
+		(struct ev_token){ .request = 1, .pos = pos, .id = 8, .source = source, .rank = 1 };
+	ev.u.token.candidates = (struct ev_span){ c, sizeof c };
+	ev.u.token.stages = (struct ev_span){ stage, sizeof stage };
+	assert_int_equal(recording_add(rec, &ev, NULL), 0);
+}
+
+/* What was rewound is no part of an answer; a grammar has a stage, and ranks among what it allows;
+ * a carried token has no latency. */
+static void test_rewound_and_bound(void **state)
+{
+	struct recording *rec;
+	struct event ev;
+	char file[100];
+	sqlite3 *own;
+
+	(void)state;
+	snprintf(file, sizeof file, "%s/rewound.db", dir);
+	assert_int_equal(recording_create(&rec, file, NULL), 0);
+	ev_init(&ev, EV_request);
+	ev.seq = 1;
+	ev.t_ns = 0;
+	ev.u.request.request = 1;
+	assert_int_equal(recording_add(rec, &ev, NULL), 0);
+	add_bound(rec, 2, 10, EV_SOURCE_carried);
+	add_bound(rec, 4, 11, EV_SOURCE_carried);
+	ev_init(&ev, EV_rewind);
+	ev.seq = 6;
+	ev.t_ns = 5;
+	ev.u.rewind = (struct ev_rewind){ .request = 1, .had = 12, .kept = 11, .forced = EV_NULL_I };
+	assert_int_equal(recording_add(rec, &ev, NULL), 0);
+	add_bound(rec, 7, 11, EV_SOURCE_carried);
+	assert_int_equal(recording_commit(rec, NULL), 0);
+	recording_close(rec, false);
+	assert_int_equal(sqlite3_open_v2(file, &own, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+	assert_int_equal(count_rows(own, "SELECT 1 FROM answers WHERE tokens = 2"), 1);
+	assert_int_equal(count_rows(own, "SELECT 1 FROM prices WHERE tokens = 2"), 1);
+	assert_int_equal(count_rows(own, "SELECT 1 FROM latency WHERE itl_p50_ms IS NULL"), 1);
+	assert_int_equal(count_rows(own, "SELECT 1 FROM sampler_stages WHERE stage = 'grammar'"), 3);
+	assert_int_equal(
+		count_rows(own, "SELECT 1 FROM candidates WHERE rank IS iif(drawn, 1, NULL)"), 6);
+	sqlite3_close(own);
+}
+
 /* Stages through the view are the numbers of the blob, up to the largest that SQL holds. */
 static void test_kernel_stages(void **state)
 {
@@ -501,6 +561,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_layer_states),
 		cmocka_unit_test(test_denoised),
 		cmocka_unit_test(test_kernel_stages),
+		cmocka_unit_test(test_rewound_and_bound),
 		cmocka_unit_test(test_unpacked),
 		cmocka_unit_test(test_floats),
 		cmocka_unit_test(test_described),
