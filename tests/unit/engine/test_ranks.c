@@ -13,9 +13,10 @@
 #include <cmocka.h>
 
 #include "engine/core/engine_impl.h"
+#include "engine/draft/file.h"
 #include "tests/support/invariants.h"
 #include "tests/support/thorough.h"
-#include "tests/support/tiny.h"
+#include "tests/support/tiny_draft.h"
 
 enum { MOST = 512, PROMPTS = 3, TOKENS = 10 };
 
@@ -152,7 +153,8 @@ static void put_split(struct engine_options *o, const struct split *s)
 	o->exchange = s->exchange;
 }
 
-/* watched: not where rows choose what they read, which rank 0 knows of its own heads alone. */
+/* watched: not where rows choose what they read, which rank 0 knows of its own heads alone, nor
+ * where a drafter reads features, which it knows of its own rows and layers. */
 static void check_equal(
 	const struct found *one, const struct found *many, bool watched, const char *what)
 {
@@ -184,7 +186,7 @@ static void check_splits(struct engine_options o, const char *what)
 		snprintf(name, sizeof name, "%s, split %d", what, i);
 		put_split(&o, &splits[i]);
 		run(&o, many);
-		check_equal(one, many, !o.visible || strncmp(o.visible, "top", 3) != 0, name);
+		check_equal(one, many, strncmp(o.visible, "top", 3) && strncmp(o.spec, "eagle", 5), name);
 	}
 	free(one);
 }
@@ -204,6 +206,30 @@ static void test_settings(void **state)
 	o.spec = "ngram:6,1,3,3";
 	o.kv_cache = true;
 	check_splits(o, "a tree of drafts");
+}
+
+/* A drafter that reads the stream after lower layers keeps it with an op on rank 0 alone. */
+static void test_kept(void **state)
+{
+	const struct tiny_options target = TINY_DEFAULTS;
+	struct tiny_draft_options eagle = { .kind = "eagle", .n_lower = 1, .type = K_Q8_0 };
+	struct engine_options o = options(tiny_model);
+	char hash[17], spec[128], *path;
+	struct err err = { 0 };
+	struct gguf *g;
+
+	(void)state;
+	if (gguf_open(&g, tiny_model, &err) || draft_vocab_hash(g, hash, &err))
+		fail_msg("%s", err.text);
+	gguf_close(g);
+	eagle.hash = hash;
+	path = tiny_draft_temp(&target, &eagle, &err);
+	assert_non_null(path);
+	snprintf(spec, sizeof spec, "eagle:%s,3,3,0", path);
+	o.spec = spec;
+	check_splits(o, "features of layers");
+	unlink(path);
+	free(path);
 }
 
 static void test_memory(void **state)
@@ -345,6 +371,10 @@ static void test_refused(void **state)
 	o.tensor_parallel = 2;
 	o.spec = "skip:1,2";
 	refuse(o, "has a part");
+	o = options("tests/data/zoo/gpt-oss.gguf");
+	o.pipeline_parallel = 2;
+	o.watch_layers = true;
+	refuse(o, "watch-layers: ");
 }
 
 /* Rank 0 has a part of the model, and a twin all of it. */
@@ -402,9 +432,10 @@ static void test_set(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_settings),
-		cmocka_unit_test(test_memory), cmocka_unit_test(test_lossy), cmocka_unit_test(test_half),
-		cmocka_unit_test(test_mixture), cmocka_unit_test(test_families),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_twins), cmocka_unit_test(test_set) };
+		cmocka_unit_test(test_kept), cmocka_unit_test(test_memory), cmocka_unit_test(test_lossy),
+		cmocka_unit_test(test_half), cmocka_unit_test(test_mixture),
+		cmocka_unit_test(test_families), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_twins), cmocka_unit_test(test_set) };
 
 	return cmocka_run_group_tests_name("ranks", tests, tiny_model_make, tiny_model_drop);
 }
