@@ -285,6 +285,37 @@ static void test_half(void **state)
 	free(f);
 }
 
+/* No page that was computed exactly is found again. */
+static void test_half_later(void **state)
+{
+	struct engine_options o = options(tiny_model);
+	struct found *f = calloc(2, sizeof *f);
+	struct engine *e;
+	struct err err = { 0 };
+
+	(void)state;
+	assert_non_null(f);
+	o.tensor_parallel = 2;
+	assert_int_equal(engine_open(&e, &o, &err), 0);
+	engine_add_sink(e, see, &f[0]);
+	engine_begin(e, NULL);
+	for (int i = 0; i < 2; i++) {
+		f[0].n = 0;
+		assert_int_equal(engine_set(e, "exchange", i ? "f16" : "q8", &err), 0);
+		submit_all(e, &o);
+		while (engine_step(e, &err) > 0)
+			;
+	}
+	engine_close(e);
+	qsort(f[0].row, (size_t)f[0].n, sizeof *f[0].row, by_request);
+	o.exchange = "f16";
+	run(&o, &f[1]);
+	assert_int_equal(f[0].n, f[1].n);
+	for (int32_t i = 0; i < f[1].n; i++)
+		assert_int_equal(f[0].row[i].hash, f[1].row[i].hash);
+	free(f);
+}
+
 /* Experts wide enough to be split by rows, too. */
 static void test_mixture(void **state)
 {
@@ -431,6 +462,22 @@ static void test_set(void **state)
 	free(f);
 }
 
+/* What S4D reads its states with is of the layer, not of the row. */
+static void test_stages_of_s4d(void **state)
+{
+	struct engine_options o = options("tests/data/zoo/mixed-states.gguf");
+	struct found *f = calloc(2, sizeof *f);
+
+	(void)state;
+	assert_non_null(f);
+	o.budget = 256; /* several requests are parts of a step */
+	run(&o, &f[0]);
+	put_split(&o, &splits[1]);
+	run(&o, &f[1]);
+	check_equal(&f[0], &f[1], true, "stages of S4D");
+	free(f);
+}
+
 /* A state that is copied after a step, for drafts that may fail, is copied on all ranks, whatever
  * they hear of next. */
 static void test_set_between(void **state)
@@ -454,10 +501,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_settings),
 		cmocka_unit_test(test_kept), cmocka_unit_test(test_memory), cmocka_unit_test(test_lossy),
-		cmocka_unit_test(test_half), cmocka_unit_test(test_mixture),
-		cmocka_unit_test(test_families), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_twins), cmocka_unit_test(test_set),
-		cmocka_unit_test(test_set_between) };
+		cmocka_unit_test(test_half), cmocka_unit_test(test_half_later),
+		cmocka_unit_test(test_mixture), cmocka_unit_test(test_families),
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_twins), cmocka_unit_test(test_set),
+		cmocka_unit_test(test_set_between), cmocka_unit_test(test_stages_of_s4d) };
 
 	return cmocka_run_group_tests_name("ranks", tests, tiny_model_make, tiny_model_drop);
 }
