@@ -1,6 +1,6 @@
 /* Random sessions (tests/support/random_session.h): the same few each day; with CUTAWAY_TEST_ALL 20
- * times as many. CUTAWAY_RANDOM_SEED=N is the first seed, CUTAWAY_RANDOM_COUNT=N how many. A session
- * that fails is shortened, operation by operation, and printed. */
+ * times as many. CUTAWAY_RANDOM_SEED=N is the first seed, CUTAWAY_RANDOM_COUNT=N how many. A
+ * session that fails is shortened, operation by operation, and printed. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -28,10 +28,11 @@ static int run(const struct session *s, bool talk)
 	fflush(NULL);
 	child = fork();
 	if (!child) {
-		const struct rlimit none = { 0, 0 };
+		const struct rlimit none = { 0, 0 }, some = { SECONDS, SECONDS };
 
 		setrlimit(RLIMIT_CORE, &none);
-		alarm(SECONDS * (talk ? 2 : 1));
+		setrlimit(RLIMIT_CPU, &some); /* one that waits for ever, after as long on a busy machine */
+		alarm(SECONDS * 5);
 		for (int i = 1; i < 32; i++)
 			signal(i, SIG_DFL);
 		if (!talk)
