@@ -388,10 +388,15 @@ static bool open_some(struct run *r, const struct session *s)
 /* All has ended, and nothing is held but what the prefix cache keeps. */
 static void check_end(struct run *r)
 {
+	struct search_view v;
+
 	op_all(r, 0);
 	for (int32_t i = 1; i <= r->heard.n; i++)
 		if (r->heard.request[i].reason < 0)
 			session_fail("request %d did not end", i);
+	for (int i = 0; i < r->n_searches; i++)
+		if (engine_search_look(r->e, r->search[i].id, &v) && !v.done)
+			session_fail("search %lld did not end", (long long)r->search[i].id);
 	for (int g = 0; g < r->e->memory.spec.n; g++)
 		if (r->e->memory.pages[g].n_used)
 			session_fail("%d pages are in use", r->e->memory.pages[g].n_used);
