@@ -17,7 +17,7 @@
 #include "tests/support/random_session.h"
 #include "tests/support/thorough.h"
 
-enum { DAILY = 20, SANITIZED = 6, ALL = 20, SECONDS = 60, NOT_OPENED = 3, TRIES = 400 };
+enum { DAILY = 20, SANITIZED = 10, ALL = 20, SECONDS = 60, NOT_OPENED = 3, TRIES = 400 };
 
 /* In a process of its own, whose memory errors, crashes and hangs are its own: its wait status. */
 static int run(const struct session *s, bool talk)
