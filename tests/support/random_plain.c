@@ -34,7 +34,7 @@ static void plain_open(struct plain *p, const struct engine *e, const struct ses
 	o.ctx = SESSION_CTX;
 	o.packed_cache = "off";
 	o.prefix_cache = false;
-	o.pages = 160; /* more than a search of all slots needs */
+	o.pages = 160;           /* more than a search of all slots needs */
 	o.slots = e->info.slots; /* as many simulations of mcts at once */
 	split_as(&o, e);
 	if (engine_open(&p->e, &o, &err))
