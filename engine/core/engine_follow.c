@@ -25,11 +25,6 @@ static int follow_step(struct engine *e, struct engine_ranks *from, struct err *
 {
 	struct engine_ranks *r = e->ranks;
 
-	for (int32_t i = 0; i < from->k.n_copies; i++) {
-		const struct ranks_copy *c = &from->k.copy[i];
-
-		pages_copy(&e->memory.pages[c->group], c->to, c->from);
-	}
 	ranks_wire_step(&from->wire, &e->forward, e->memory.spec.n);
 	if (from->wire.failed)
 		return err_set(err, ERR_DEVICE, "rank 0 sent a step that this rank has no room for");
@@ -61,7 +56,11 @@ static int follow_and_answer(
 	struct engine *e, struct engine_ranks *r, enum message_kind kind, struct err *err)
 {
 	const bool step = kind == MESSAGE_STEP;
-	const int failed = step ? follow_step(e, r, err) : follow_set(e, r, err);
+	int failed;
+
+	for (int32_t i = 0; i < r->k.n_copies; i++)
+		pages_copy(&e->memory.pages[r->k.copy[i].group], r->k.copy[i].to, r->k.copy[i].from);
+	failed = step ? follow_step(e, r, err) : follow_set(e, r, err);
 
 	return answer(e, r, step && e->forward.n_observed > 0, err) || failed ? -1 : 0;
 }

@@ -217,9 +217,13 @@ static enum ranks_form form_of(const struct engine_options *o)
 
 int engine_apply_exchange(struct engine *e, struct engine_options *to, struct err *err)
 {
+	const enum ranks_form form = form_of(to);
+
 	(void)err;
-	if (e->ranks && e->ranks->k.form != form_of(to)) {
-		e->ranks->k.form = form_of(to);
+	if (e->ranks && e->ranks->k.form != form) {
+		if (form == RANKS_f16 || e->ranks->k.form == RANKS_f16)
+			engine_clear_prefix(e); /* as after other lossy settings */
+		e->ranks->k.form = form;
 		forward_rewrite(&e->forward);
 	}
 	return 0;

@@ -52,6 +52,10 @@ int engine_apply_watch(struct engine *e, struct engine_options *to, struct err *
 		watch_end(s);
 		return 0;
 	}
+	if (to->pipeline_parallel > 1 || to->sequence_parallel > 1)
+		return err_set(err, ERR_USAGE,
+			"watch-layers: other ranks compute some layers or rows; not with pipeline-parallel or "
+			"sequence-parallel");
 	if (watch_begin(e, s, err))
 		return -1;
 	layer_watch_use(&e->forward, &s->room);

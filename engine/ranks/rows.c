@@ -55,7 +55,8 @@ static void cut_parts(struct k_matmul *a, int32_t first)
 	X(conv, ROWS(a->x, a->out.dim), ROWS(a->in, a->out.dim), ROWS(a->end, a->out.dim),             \
 		ACTS(a->out, 1), ROWS(a->rows, 1))                                                         \
 	X(scan, ROWS(a->x, a->out.dim), ROWS(a->z, a->out.dim), ROWS(a->delta, a->out.dim),            \
-		ROWS(a->b, a->n_states), ROWS(a->c, a->n_states), ACTS(a->out, 1), ROWS(a->rows, 1))       \
+		ROWS(a->b, a->n_states), ROWS(a->c, a->b ? a->n_states : 0), ACTS(a->out, 1),              \
+		ROWS(a->rows, 1))                                                                          \
 	X(linear, ROWS(a->q.x, a->q.stride), ROWS(a->k.x, a->k.stride), ROWS(a->v.x, a->v.stride),     \
 		ROWS(a->rate, 2 * a->heads), ROWS(a->out, a->heads * a->values), ROWS(a->rows, 1))         \
 	X(taylor, ROWS(a->x, a->heads * a->dim), ROWS(a->out, a->heads *k_taylor_features(a->dim)))    \

@@ -369,14 +369,20 @@ static void searches_done(struct engine *e, void *state)
 	}
 }
 
-/* An answer waits for its score; there may be no other work. */
+/* There may be no step for it: an answer waits for its score, or its last members ended outside of
+ * one, for want of pages or cancelled. */
+static bool is_due(const struct search *s)
+{
+	return s->n_waiting || (!s->view.done && !s->n_members);
+}
+
 static bool searches_busy(const struct engine *e, const void *state)
 {
 	const struct searches *all = state;
 
 	(void)e;
 	for (const struct search *s = all->first; s; s = s->next)
-		if (s->n_waiting)
+		if (is_due(s))
 			return true;
 	return false;
 }
@@ -387,7 +393,7 @@ static void searches_wait(struct engine *e, void *state)
 
 	(void)e;
 	for (struct search *s = all->first; s; s = s->next)
-		if (s->n_waiting)
+		if (is_due(s))
 			advance(s, WAIT_MS);
 }
 

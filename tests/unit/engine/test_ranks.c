@@ -13,9 +13,10 @@
 #include <cmocka.h>
 
 #include "engine/core/engine_impl.h"
+#include "engine/draft/file.h"
 #include "tests/support/invariants.h"
 #include "tests/support/thorough.h"
-#include "tests/support/tiny.h"
+#include "tests/support/tiny_draft.h"
 
 enum { MOST = 512, PROMPTS = 3, TOKENS = 10 };
 
@@ -89,6 +90,8 @@ static void submit_all(struct engine *e, const struct engine_options *o)
 	}
 }
 
+static bool sets; /* a setting that all ranks have, after each step */
+
 /* False: it did not open. */
 static bool try_run(const struct engine_options *o, struct found *f, struct err *err)
 {
@@ -101,9 +104,9 @@ static bool try_run(const struct engine_options *o, struct found *f, struct err 
 	engine_add_sink(e, see, f);
 	engine_begin(e, NULL);
 	submit_all(e, o);
-	while ((more = engine_step(e, err)) > 0)
+	while ((more = engine_step(e, err)) > 0 && !(sets && engine_set(e, "near-zero", "0.01", err)))
 		engine_check(e);
-	if (more < 0)
+	if (more)
 		fail_msg("%s", err->text);
 	engine_close(e);
 	qsort(f->row, (size_t)f->n, sizeof *f->row, by_request);
@@ -152,7 +155,8 @@ static void put_split(struct engine_options *o, const struct split *s)
 	o->exchange = s->exchange;
 }
 
-/* watched: not where rows choose what they read, which rank 0 knows of its own heads alone. */
+/* watched: not where rows choose what they read, which rank 0 knows of its own heads alone, nor
+ * where a drafter reads features, which it knows of its own rows and layers. */
 static void check_equal(
 	const struct found *one, const struct found *many, bool watched, const char *what)
 {
@@ -184,7 +188,7 @@ static void check_splits(struct engine_options o, const char *what)
 		snprintf(name, sizeof name, "%s, split %d", what, i);
 		put_split(&o, &splits[i]);
 		run(&o, many);
-		check_equal(one, many, !o.visible || strncmp(o.visible, "top", 3) != 0, name);
+		check_equal(one, many, strncmp(o.visible, "top", 3) && strncmp(o.spec, "eagle", 5), name);
 	}
 	free(one);
 }
@@ -204,6 +208,30 @@ static void test_settings(void **state)
 	o.spec = "ngram:6,1,3,3";
 	o.kv_cache = true;
 	check_splits(o, "a tree of drafts");
+}
+
+/* A drafter that reads the stream after lower layers keeps it with an op on rank 0 alone. */
+static void test_kept(void **state)
+{
+	const struct tiny_options target = TINY_DEFAULTS;
+	struct tiny_draft_options eagle = { .kind = "eagle", .n_lower = 1, .type = K_Q8_0 };
+	struct engine_options o = options(tiny_model);
+	char hash[17], spec[128], *path;
+	struct err err = { 0 };
+	struct gguf *g;
+
+	(void)state;
+	if (gguf_open(&g, tiny_model, &err) || draft_vocab_hash(g, hash, &err))
+		fail_msg("%s", err.text);
+	gguf_close(g);
+	eagle.hash = hash;
+	path = tiny_draft_temp(&target, &eagle, &err);
+	assert_non_null(path);
+	snprintf(spec, sizeof spec, "eagle:%s,3,3,0", path);
+	o.spec = spec;
+	check_splits(o, "features of layers");
+	unlink(path);
+	free(path);
 }
 
 static void test_memory(void **state)
@@ -254,6 +282,37 @@ static void test_half(void **state)
 	for (int32_t i = 0; i < f[1].n; i++)
 		assert_memory_equal(&f[1].row[i], &f[2].row[i], sizeof f[1].row[i]);
 	assert_true(memcmp(f[0].row, f[1].row, (size_t)f[0].n * sizeof *f[0].row) != 0);
+	free(f);
+}
+
+/* No page that was computed exactly is found again. */
+static void test_half_later(void **state)
+{
+	struct engine_options o = options(tiny_model);
+	struct found *f = calloc(2, sizeof *f);
+	struct engine *e;
+	struct err err = { 0 };
+
+	(void)state;
+	assert_non_null(f);
+	o.tensor_parallel = 2;
+	assert_int_equal(engine_open(&e, &o, &err), 0);
+	engine_add_sink(e, see, &f[0]);
+	engine_begin(e, NULL);
+	for (int i = 0; i < 2; i++) {
+		f[0].n = 0;
+		assert_int_equal(engine_set(e, "exchange", i ? "f16" : "q8", &err), 0);
+		submit_all(e, &o);
+		while (engine_step(e, &err) > 0)
+			;
+	}
+	engine_close(e);
+	qsort(f[0].row, (size_t)f[0].n, sizeof *f[0].row, by_request);
+	o.exchange = "f16";
+	run(&o, &f[1]);
+	assert_int_equal(f[0].n, f[1].n);
+	for (int32_t i = 0; i < f[1].n; i++)
+		assert_int_equal(f[0].row[i].hash, f[1].row[i].hash);
 	free(f);
 }
 
@@ -345,6 +404,10 @@ static void test_refused(void **state)
 	o.tensor_parallel = 2;
 	o.spec = "skip:1,2";
 	refuse(o, "has a part");
+	o = options("tests/data/zoo/gpt-oss.gguf");
+	o.pipeline_parallel = 2;
+	o.watch_layers = true;
+	refuse(o, "watch-layers: ");
 }
 
 /* Rank 0 has a part of the model, and a twin all of it. */
@@ -399,12 +462,49 @@ static void test_set(void **state)
 	free(f);
 }
 
+/* What S4D reads its states with is of the layer, not of the row. */
+static void test_stages_of_s4d(void **state)
+{
+	struct engine_options o = options("tests/data/zoo/mixed-states.gguf");
+	struct found *f = calloc(2, sizeof *f);
+
+	(void)state;
+	assert_non_null(f);
+	o.budget = 256; /* several requests are parts of a step */
+	run(&o, &f[0]);
+	put_split(&o, &splits[1]);
+	run(&o, &f[1]);
+	check_equal(&f[0], &f[1], true, "stages of S4D");
+	free(f);
+}
+
+/* A state that is copied after a step, for drafts that may fail, is copied on all ranks, whatever
+ * they hear of next. */
+static void test_set_between(void **state)
+{
+	struct engine_options o = options("tests/data/zoo/minimax.gguf");
+	struct found *f = calloc(2, sizeof *f);
+
+	(void)state;
+	assert_non_null(f);
+	o.spec = "ngram:4";
+	sets = true;
+	run(&o, &f[0]);
+	put_split(&o, &splits[0]);
+	run(&o, &f[1]);
+	sets = false;
+	check_equal(&f[0], &f[1], false, "set between steps");
+	free(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_settings),
-		cmocka_unit_test(test_memory), cmocka_unit_test(test_lossy), cmocka_unit_test(test_half),
+		cmocka_unit_test(test_kept), cmocka_unit_test(test_memory), cmocka_unit_test(test_lossy),
+		cmocka_unit_test(test_half), cmocka_unit_test(test_half_later),
 		cmocka_unit_test(test_mixture), cmocka_unit_test(test_families),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_twins), cmocka_unit_test(test_set) };
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_twins), cmocka_unit_test(test_set),
+		cmocka_unit_test(test_set_between), cmocka_unit_test(test_stages_of_s4d) };
 
 	return cmocka_run_group_tests_name("ranks", tests, tiny_model_make, tiny_model_drop);
 }

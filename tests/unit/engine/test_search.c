@@ -163,6 +163,28 @@ static void test_best(void **state)
 	engine_close(e);
 }
 
+/* A search ends though its last members ended in no step: pages ran out, or they were cancelled. */
+static void test_ends_without_a_step(void **state)
+{
+	static struct told t;
+	int32_t ids[PROMPT];
+	struct engine_request q = request_of(ids, 0);
+	struct engine *e = open_engine(4, 6, &t);
+	struct search_view v;
+	int64_t id;
+
+	(void)state;
+	assert_true(run(e, begin(e, "beam:3", &q), 5000).done);
+	id = begin(e, "best:2", &q);
+	run(e, id, 3);
+	for (int64_t r = 1; r < t.told + 20; r++)
+		engine_cancel(e, r);
+	assert_true(run(e, id, 2).done);
+	assert_true(engine_idle(e));
+	assert_true(engine_search_look(e, id, &v) && !v.cancelled);
+	engine_close(e);
+}
+
 /* ---- beam search as the definition has it ---- */
 
 struct hypothesis {
@@ -740,6 +762,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_best),
+		cmocka_unit_test(test_ends_without_a_step),
 		cmocka_unit_test(test_beam),
 		cmocka_unit_test(test_beam_with_bias),
 		cmocka_unit_test(test_mcts),
