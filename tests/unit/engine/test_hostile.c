@@ -140,7 +140,8 @@ static void try(const char *name, const char *words, int64_t events)
 		assert_true(e.code == ERR_INPUT || e.code == ERR_IO);
 		assert_non_null(strstr(e.text, name));
 		for (const char *p = e.text + strlen(name); *p; p++)
-			if (*p < ' ' || *p > '~')
+			if ((unsigned char)*p < ' ' || *p == 0x7f ||
+				(p[0] == '\xc2' && (unsigned char)p[1] < 0xa0))
 				fail_msg("a control character in an error");
 	}
 	if (events == ALL)
