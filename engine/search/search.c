@@ -412,7 +412,18 @@ static struct search_member *find_rested(const struct search *s)
 	return rested;
 }
 
-/* A request waits for pages held by members that themselves wait for other members. */
+/* A member that others waited for ended outside of a step. */
+static bool all_held(const struct search *s)
+{
+	int32_t n = 0;
+
+	while (n < s->n_members && s->member[n]->held)
+		n++;
+	return n && n == s->n_members;
+}
+
+/* A request waits for pages held by members that themselves wait for other members, or all of a
+ * search's have rested. */
 static void searches_stuck(struct engine *e, void *state)
 {
 	struct searches *all = state;
@@ -420,6 +431,10 @@ static void searches_stuck(struct engine *e, void *state)
 	for (struct search *s = all->first; s; s = s->next) {
 		struct search_member *m = s->view.done ? NULL : find_rested(s);
 
+		if (!s->view.done && all_held(s)) {
+			advance(s, 0);
+			return;
+		}
 		if (m) {
 			sched_rest(&e->sched, m->r);
 			return;

@@ -7,7 +7,7 @@
 #include "tests/support/invariants.h"
 #include "tests/support/random_session.h"
 
-enum { SEARCHES = 24, ROOM = 120, STEPS_TO_END = 20000 };
+enum { SEARCHES = 24, ROOM = 120, STEPS_TO_END = 100000 };
 
 struct run {
 	struct engine *e;
