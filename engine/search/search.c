@@ -202,6 +202,19 @@ static int open_search(
 	return 0;
 }
 
+/* The prompt as the model's requests have it (an encoder's input is closed): what members add is
+ * counted from there. */
+static int take_form(struct search *s, struct err *e)
+{
+	const struct request_form *form = s->engine->form;
+	int32_t *ids = NULL, *own = (int32_t *)(uintptr_t)s->q.ids;
+	const int rc = form ? form->vet(s->engine, &s->q, true, &ids, e) : 0;
+
+	if (ids)
+		free(own);
+	return rc;
+}
+
 int64_t engine_search(struct engine *e, const struct search_options *o,
 	const struct engine_request *q, struct err *err)
 {
@@ -214,7 +227,7 @@ int64_t engine_search(struct engine *e, const struct search_options *o,
 	if (!s)
 		return err_set(err, ERR_MEMORY, "no memory for a search");
 	s->engine = e;
-	if (open_search(s, o, q, err)) {
+	if (open_search(s, o, q, err) || take_form(s, err)) {
 		free_search(s);
 		return -1;
 	}
