@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/core/engine.h"
+#include "engine/search/search.h"
 #include "engine/text/tokenizer.h"
 
 static char path[] = "/tmp/cutaway-input-XXXXXX";
@@ -73,6 +74,37 @@ static void expect(struct engine *e, struct seen *seen, const int32_t *ids, int3
 
 #define IDS(...) (const int32_t[]){ __VA_ARGS__ }, sizeof((int32_t[]){ __VA_ARGS__ }) / 4
 
+/* What a search adds is counted from the closed input: no more tokens than were asked for, and none
+ * that closes the input. */
+static void check_search(struct engine *e, const int32_t *ids, int32_t n)
+{
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.n_ids = n,
+		.max_tokens = 4,
+		.params = SAMPLE_DEFAULTS };
+	const char *const methods[] = { "best:1", "beam:1", "mcts:1,1" };
+	struct search_options o = { 0 };
+	struct search_view v;
+	struct err err = { 0 };
+
+	q.params.temperature = 0;
+	for (int i = 0; i < 3; i++) {
+		int64_t id;
+
+		o.method = methods[i];
+		id = engine_search(e, &o, &q, &err);
+		if (id < 0)
+			fail_msg("%s", err.text);
+		while (engine_search_look(e, id, &v) && !v.done)
+			assert_int_equal(engine_step(e, &err), 1);
+		assert_int_equal(v.n_answers, 1);
+		assert_in_range(v.answer->n, 1, 4);
+		assert_int_not_equal(v.answer->ids[0], engine_info(e)->start);
+		engine_search_close(e, id);
+	}
+}
+
 static void check(bool ends)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
@@ -100,6 +132,7 @@ static void check(bool ends)
 	expect(e, &seen, IDS(5, eos), IDS(5, eos, start)); /* it ends already */
 	expect(e, &seen, IDS(5, start), IDS(5, start));    /* what the caller has closed stays so */
 	expect(e, &seen, IDS(5, start, 6), IDS(5, start, 6));
+	check_search(e, IDS(5, 6, 7));
 	engine_close(e);
 }
 
