@@ -61,6 +61,7 @@ static void on_setting(struct heard *h, const struct ev_setting *s)
 		if (ev_is(s->name, heard_setting(i)->name))
 			ev_copy(h->value[i], sizeof h->value[i], s->value);
 	h->rejects |= ev_is(s->name, "rule") && ev_is(s->value, "rejection");
+	h->halved |= ev_is(s->name, "exchange") && ev_is(s->value, "f16");
 }
 
 static void on_request(struct heard *h, const struct ev_request *q)

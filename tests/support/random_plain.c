@@ -10,20 +10,20 @@ struct plain {
 	struct heard heard;
 };
 
-/* What ranks send may be lossy. */
+/* What ranks send was lossy, of some requests at least. */
 static void split_as(struct engine_options *o, const struct engine *e)
 {
 	char text[16];
 
-	if (!engine_get(e, "exchange", text, sizeof text) && !strcmp(text, "f16") &&
-		!engine_get(e, "tensor-parallel", text, sizeof text)) {
+	if (!engine_get(e, "tensor-parallel", text, sizeof text)) {
 		o->tensor_parallel = text[0] - '0';
 		engine_get(e, "expert-parallel", text, sizeof text);
 		o->expert_parallel = !strcmp(text, "on");
 	}
 }
 
-static void plain_open(struct plain *p, const struct engine *e, const struct session *s)
+static void plain_open(
+	struct plain *p, const struct engine *e, const struct session *s, const struct heard *h)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
 	struct err err = { 0 };
@@ -36,7 +36,8 @@ static void plain_open(struct plain *p, const struct engine *e, const struct ses
 	o.prefix_cache = false;
 	o.pages = 160;           /* more than a search of all slots needs */
 	o.slots = e->info.slots; /* as many simulations of mcts at once */
-	split_as(&o, e);
+	if (h->halved)
+		split_as(&o, e);
 	if (engine_open(&p->e, &o, &err))
 		session_fail("plain: %s", err.text);
 	heard_open(&p->heard);
@@ -196,7 +197,7 @@ void plain_compare(struct engine *e, const struct session *s, struct heard *h,
 {
 	struct plain p;
 
-	plain_open(&p, e, s);
+	plain_open(&p, e, s, h);
 	for (int32_t i = 1; i <= h->n; i++)
 		compare_request(&p, h, i);
 	for (int i = 0; i < n_searches && !h->rejects && !h->cut; i++)

@@ -86,9 +86,9 @@ struct heard {
 	const struct engine_request *now; /* that is being submitted */
 	char value[SESSION_SETTINGS][24];
 	int64_t seq;
-	/* a model of diffusion; drafts were verified by rejection; a search's request was cancelled,
-	 * or ended early for few pages */
-	bool canvas, rejects, cut;
+	/* a model of diffusion; drafts were verified by rejection; what ranks send was lossy, at least
+	 * for a while; a search's request was cancelled, or ended early for few pages */
+	bool canvas, rejects, halved, cut;
 };
 /* Opens what `request` needs. */
 void heard_open(struct heard *h);
