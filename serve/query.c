@@ -70,21 +70,23 @@ static int read_setting(
 	return setting_put(&named, &a->set, value, e);
 }
 
-/* One setting by two names, and not alike: whichever came last would win unseen. */
-static int refuse_two(const cJSON *o, const cJSON *v, const struct setting *s, struct err *e)
+/* One setting by two names, and not alike: whichever came last would win unseen. *said: the field
+ * that had it before. */
+static int refuse_two(const cJSON **said, const cJSON *v, struct err *e)
 {
-	for (const cJSON *w = o->child; w != v; w = w->next)
-		if (query_setting(w->string) == s && !cJSON_IsNull(w) && !cJSON_IsNull(v) &&
-			w->valuedouble != v->valuedouble)
-			return err_set(
-				e, ERR_USAGE, "%s: %s says otherwise; send one of them", v->string, w->string);
+	if (cJSON_IsNull(v))
+		return 0;
+	if (*said && (*said)->valuedouble != v->valuedouble)
+		return err_set(
+			e, ERR_USAGE, "%s: %s says otherwise; send one of them", v->string, (*said)->string);
+	*said = v;
 	return 0;
 }
 
 static int read_settings(
 	struct query *a, const cJSON *o, const char *body, size_t size, struct err *e)
 {
-	const cJSON *v;
+	const cJSON *v, *said[N_ANSWER_SETTINGS] = { NULL };
 	char digits[40];
 
 	cJSON_ArrayForEach(v, o)
@@ -94,7 +96,7 @@ static int read_settings(
 		*digits = 0;
 		if (s && s->type == SETTING_U64)
 			foreign_json_digits(body, size, v->string, digits, sizeof digits);
-		if (s && (refuse_two(o, v, s, e) || read_setting(a, s, v, digits, e)))
+		if (s && (refuse_two(&said[s - answer_settings], v, e) || read_setting(a, s, v, digits, e)))
 			return -1;
 	}
 	return 0;
