@@ -209,8 +209,9 @@ static struct k_acts *expanded(
 {
 	struct k_op *op = &p->op[at + 1];
 
-	if (at + 1 >= p->n_ops || m->part[0].residual) /* a layer's last: what follows reads the stream
-													*/
+	if (m->part[0].residual) /* a layer's last: what follows reads the stream */
+		return NULL;
+	if (at + 1 >= p->n_ops)
 		return NULL;
 	if (op->kind == K_OP_glu && m->n_parts == 2 && op->u.glu.gate == m->part[0].out &&
 		op->u.glu.up == m->part[1].out) {

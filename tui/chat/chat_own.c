@@ -2,6 +2,7 @@
  * that repeats itself is held, the clipboard. */
 
 #include "tui/chat/chat.h"
+#include "tui/views/chat_turn.h"
 
 /* ---- settings ---- */
 
@@ -60,8 +61,7 @@ void chat_hold_loop(struct app *a)
 	app_say(a, SAY_INFO,
 		"held: the answer repeats %d token%s. F5 goes on, Ctrl-C or another question ends it; %s; "
 		"/loops run never holds",
-		r->period, plural(r->period),
-		r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 helps");
+		r->period, plural(r->period), turn_loop_help(r));
 }
 
 bool chat_end_loop(struct app *a)

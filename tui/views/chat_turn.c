@@ -86,6 +86,11 @@ static struct view_text end_words(const struct turn *n, const struct tl_request 
 	return view_form("%s%s%s", words, *why ? ": " : "", why);
 }
 
+const char *turn_loop_help(const struct tl_request *r)
+{
+	return r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 helps";
+}
+
 /* Notes a repetition loop, common in greedy answers of small models, and, where there is an engine,
  * what helps. */
 static struct view_text loop_words(
@@ -103,7 +108,7 @@ static struct view_text loop_words(
 			!runs             ? ""
 			: n->live->paused ? "F5 goes on, ^C ends, "
 							  : "^C stops it, ",
-			r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 helps");
+			turn_loop_help(r));
 	return state;
 }
 

@@ -126,6 +126,8 @@ const struct tl_search *turn_searching(const struct timeline *t);
 void turn_of_search(
 	struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii);
 
+/* What helps against an answer that repeats itself. */
+const char *turn_loop_help(const struct tl_request *r);
 /* Shows only so many lines of the answer, its newest, unless the cursor is in it. */
 void turn_shorten(struct turn *n, int32_t lines);
 void turn_free(struct turn *n);

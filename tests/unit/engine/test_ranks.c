@@ -462,20 +462,28 @@ static void test_set(void **state)
 	free(f);
 }
 
+/* One rank, and several as `split` says. */
+static void check_split(
+	struct engine_options o, const struct split *split, bool watched, const char *what)
+{
+	struct found *f = calloc(2, sizeof *f);
+
+	assert_non_null(f);
+	run(&o, &f[0]);
+	put_split(&o, split);
+	run(&o, &f[1]);
+	check_equal(&f[0], &f[1], watched, what);
+	free(f);
+}
+
 /* What S4D reads its states with is of the layer, not of the row. */
 static void test_stages_of_s4d(void **state)
 {
 	struct engine_options o = options("tests/data/zoo/mixed-states.gguf");
-	struct found *f = calloc(2, sizeof *f);
 
 	(void)state;
-	assert_non_null(f);
 	o.budget = 256; /* several requests are parts of a step */
-	run(&o, &f[0]);
-	put_split(&o, &splits[1]);
-	run(&o, &f[1]);
-	check_equal(&f[0], &f[1], true, "stages of S4D");
-	free(f);
+	check_split(o, &splits[1], true, "stages of S4D");
 }
 
 /* A state that is copied after a step, for drafts that may fail, is copied on all ranks, whatever
@@ -483,18 +491,12 @@ static void test_stages_of_s4d(void **state)
 static void test_set_between(void **state)
 {
 	struct engine_options o = options("tests/data/zoo/minimax.gguf");
-	struct found *f = calloc(2, sizeof *f);
 
 	(void)state;
-	assert_non_null(f);
 	o.spec = "ngram:4";
 	sets = true;
-	run(&o, &f[0]);
-	put_split(&o, &splits[0]);
-	run(&o, &f[1]);
+	check_split(o, &splits[0], false, "set between steps");
 	sets = false;
-	check_equal(&f[0], &f[1], false, "set between steps");
-	free(f);
 }
 
 int main(void)
