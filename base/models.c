@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/file_parts.h"
 #include "base/paths.h"
 
 enum { NAMES = 64, NAME_BYTES = 128, FOLDERS = 5, FOLDER_BYTES = 4096 };
@@ -41,11 +42,14 @@ static void folder(int i, char out[FOLDER_BYTES])
 	free(data);
 }
 
+/* Of a model in parts only the first. */
 static bool is_model(const char *name)
 {
 	const size_t n = strlen(name);
+	int part;
 
-	return n > 5 && n < NAME_BYTES && !strcasecmp(name + n - 5, ".gguf");
+	file_parts(name, &part);
+	return n > 5 && n < NAME_BYTES && !strcasecmp(name + n - 5, ".gguf") && !part;
 }
 
 /* Those that begin so, each name once: that of the first folder that has it. */

@@ -2,7 +2,8 @@
  *
  * The cache is a small text file in the cache folder; an entry is valid only while path, size,
  * mtime, ctime, inode and device of the file are unchanged. Anything but a regular file is refused:
- * a device may have no end. Thread: any; programs that write at once lose at most each other's
+ * a device may have no end. A file in parts (file_parts.h) counts as one: hashed are the parts in
+ * their order, as by `cat`. Thread: any; programs that write at once lose at most each other's
  * newest entry, never the file. */
 #pragma once
 
@@ -27,6 +28,8 @@ struct file_stamp {
 	uint64_t inode, device;
 };
 void file_stamp_of(const struct stat *st, struct file_stamp *out);
+/* Makes the stamp one of a file in parts: all sizes, the newest times. */
+void file_stamp_add(struct file_stamp *to, const struct file_stamp *part);
 /* Whether the open file still has this stamp. */
 bool file_is_stamped(int fd, const struct file_stamp *stamp);
 

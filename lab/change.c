@@ -96,6 +96,8 @@ static bool is_copied(const struct gguf_pair *p, const char *own, const char *co
 	for (; *replaced; replaced++)
 		if (p->key_size == strlen(*replaced) && !memcmp(p->key, *replaced, p->key_size))
 			return false;
+	if (p->key_size > 6 && !memcmp(p->key, "split.", 6))
+		return false; /* the result is one file */
 	return p->key_size <= strlen(own) || memcmp(p->key, own, strlen(own)) != 0;
 }
 
@@ -156,12 +158,11 @@ int change_check_finite(
 	return 0;
 }
 
-int change_read(
-	struct change *c, const struct change_tensor *t, uint8_t *raw, float *x, struct err *e)
+int change_read(const struct change_tensor *t, uint8_t *raw, float *x, struct err *e)
 {
 	const int64_t n = gguf_tensor_weights(t->from);
 
-	if (gguf_read_tensor(c->g, t->from, raw, e))
+	if (gguf_read_tensor(t->from, raw, e))
 		return -1;
 	k_decode(t->from->type, raw, n, x);
 	return change_check_finite(t->from, x, n, 0, e);
@@ -193,7 +194,7 @@ int change_pad(struct change *c, const struct change_tensor *t, struct err *e)
 
 int change_copy(struct change *c, const struct change_tensor *t, struct err *e)
 {
-	if (change_room(c, t->to.bytes, e) || gguf_read_tensor(c->g, t->from, c->piece, e) ||
+	if (change_room(c, t->to.bytes, e) || gguf_read_tensor(t->from, c->piece, e) ||
 		change_put(c, t, 0, c->piece, t->to.bytes, e) || change_pad(c, t, e))
 		return -1;
 	return change_step(c, gguf_tensor_weights(t->from), e);

@@ -89,8 +89,7 @@ int change_room(struct change *c, size_t bytes, struct err *e);
 int change_check_finite(
 	const struct gguf_tensor *t, const float *x, int64_t n, int64_t row, struct err *e);
 /* A tensor of the source as it is there [from->bytes] and as floats. */
-int change_read(
-	struct change *c, const struct change_tensor *t, uint8_t *raw, float *x, struct err *e);
+int change_read(const struct change_tensor *t, uint8_t *raw, float *x, struct err *e);
 /* Bytes [at, at + n) of a tensor of the result. */
 int change_put(struct change *c, const struct change_tensor *t, uint64_t at, const void *data,
 	size_t n, struct err *e);

@@ -50,7 +50,7 @@ static int read_part(
 	if (!p->w || !p->out || (!p->raw && !done))
 		return err_set(e, ERR_MEMORY, "no memory for tensor %s", t->from->name);
 	if (done ? partial_read(&c->file, c->plan.head.size + t->offset, p->out, t->to.bytes, e)
-			 : change_read(c, t, p->raw, p->w, e))
+			 : change_read(t, p->raw, p->w, e))
 		return -1;
 	if (done)
 		k_decode(t->to.type, p->out, p->rows * p->cols, p->w);

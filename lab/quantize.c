@@ -213,7 +213,7 @@ static int round_strip(struct piece *p, int64_t i, uint8_t *scratch, struct err 
 	float *x = (float *)(void *)scratch, *y = x + n;
 	uint8_t *raw = (uint8_t *)(y + n), *out = p->c->piece + row_bytes(from, p->t->to.type, at);
 
-	if (gguf_read_part(p->c->g, from, row_bytes(from, from->type, p->first + at), bytes, raw, e))
+	if (gguf_read_part(from, row_bytes(from, from->type, p->first + at), bytes, raw, e))
 		return -1;
 	k_decode(from->type, raw, n, x);
 	if (change_check_finite(from, x, n, p->first + at, e))
@@ -290,7 +290,7 @@ static int whole_scales(
 	x = malloc((size_t)n * sizeof *x);
 	if (!x)
 		return err_set(e, ERR_MEMORY, "no memory for tensor %s", t->from->name);
-	rc = change_room(c, t->from->bytes, e) || change_read(c, t, c->piece, x, e) ||
+	rc = change_room(c, t->from->bytes, e) || change_read(t, c->piece, x, e) ||
 		 form_scales_make(&t->form, s, x, n / t->from->dim[0], t->from->dim[0], e);
 	free(x);
 	return rc ? -1 : 0;

@@ -93,7 +93,7 @@ static float output_scale(struct arch_file *f, int32_t i)
 		return 0;
 	if (t->type != K_F32 || t->n_dims != 1 || t->dim[0] != 1)
 		err_set(f->e, ERR_INPUT, "%s: %s must be one F32 value", gguf_path(f->g), name);
-	else if (!gguf_read_tensor(f->g, t, &scale, f->e) && (!isfinite(scale) || scale == 0))
+	else if (!gguf_read_tensor(t, &scale, f->e) && (!isfinite(scale) || scale == 0))
 		err_set(f->e, ERR_INPUT, "%s: %s is %g", gguf_path(f->g), name, (double)scale);
 	return scale;
 }

@@ -52,7 +52,7 @@ static void scale_by_tensor(struct arch_file *f, const char *name, struct model_
 		err_set(f->e, ERR_INPUT, "%s: %s must be %d F32 values", gguf_path(f->g), name, r->dim / 2);
 		return;
 	}
-	if (gguf_read_tensor(f->g, t, factor, f->e))
+	if (gguf_read_tensor(t, factor, f->e))
 		return;
 	for (int32_t i = 0; i < r->dim / 2; i++) {
 		if (!(factor[i] > 0)) {

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_parts.h"
 #include "base/whole_file.h"
 #include "engine/model/gguf_private.h"
 
@@ -143,27 +144,22 @@ static int take_header(struct gguf *g, uint64_t *n_tensors, uint64_t *n_kv, stru
 
 /* --- open and close --- */
 
-static int check_split(const struct gguf *g, struct err *e)
-{
-	int64_t count = 1;
-	struct err bad = { 0 };
-
-	gguf_opt_i64(g, "split.count", &count, &bad);
-	if (bad.code || count > 1)
-		return err_set(e, ERR_INPUT,
-			"%s is one part of a model split over several files; join them first "
-			"(gguf-split --merge)",
-			g->path);
-	return 0;
-}
-
 static int parse(struct gguf *g, struct err *e)
 {
 	uint64_t n_tensors = 0, n_kv = 0;
 
-	if (take_header(g, &n_tensors, &n_kv, e) || gguf_take_metadata(g, n_kv, e) || check_split(g, e))
+	if (take_header(g, &n_tensors, &n_kv, e) || gguf_take_metadata(g, n_kv, e))
 		return -1;
 	return gguf_take_tensors(g, n_tensors, e);
+}
+
+/* A count of the split's, 1 (or 0) if the file states none; -1: what it states is no number. */
+static int64_t split_of(const struct gguf *g, const char *key, int64_t none)
+{
+	struct err bad = { 0 };
+
+	gguf_opt_i64(g, key, &none, &bad);
+	return bad.code ? -1 : none;
 }
 
 static int map_file(struct gguf *g, const char *path, struct err *e)
@@ -178,6 +174,7 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 		return err_set(e, ERR_IO, "the model %s is not a file", path);
 	g->size = (size_t)st.st_size;
 	file_stamp_of(&st, &g->stamp);
+	g->stamp_all = g->stamp;
 	if (!g->size)
 		return 0;
 	g->map = mmap(NULL, g->size, PROT_READ, MAP_PRIVATE, g->fd, 0);
@@ -204,19 +201,73 @@ static struct gguf *new_gguf(const char *path, struct err *e)
 	return g;
 }
 
-int gguf_open(struct gguf **out, const char *path, struct err *e)
+/* One file, whatever it says of others. */
+static struct gguf *open_file(const char *path, struct err *e)
 {
 	struct gguf *g = new_gguf(path, e);
 
-	*out = NULL;
-	if (!g)
-		return -1;
-	if (map_file(g, path, e) || parse(g, e)) {
+	if (!g || (!map_file(g, path, e) && !parse(g, e)))
+		return g;
+	gguf_close(g);
+	return NULL;
+}
+
+/* Part `no` of n, which must say so itself. */
+static struct gguf *open_part(const char *path, int no, int64_t n, struct err *e)
+{
+	char *name = file_part_path(path, no);
+	struct gguf *g = name ? open_file(name, e) : NULL;
+
+	if (g && (split_of(g, "split.count", 1) != n || split_of(g, "split.no", 0) != no)) {
+		err_set(
+			e, ERR_INPUT, "%s does not say that it is part %d of %lld", name, no + 1, (long long)n);
 		gguf_close(g);
-		return -1;
+		g = NULL;
 	}
-	*out = g;
-	return 0;
+	if (!name)
+		err_set(e, ERR_MEMORY, "no memory to open the parts of %s", path);
+	free(name);
+	return g;
+}
+
+/* The other parts of a model whose first is g. */
+static int open_parts(struct gguf *g, const char *path, struct err *e)
+{
+	const int64_t n = split_of(g, "split.count", 1);
+
+	if (n == 1)
+		return 0;
+	if (n != file_parts(path, NULL) || split_of(g, "split.no", 0))
+		return err_set(e, ERR_INPUT,
+			"%s is one part of a model, but not named so: the parts must keep their names, "
+			"NAME-00001-of-%05d.gguf, …",
+			g->path, n > 0 && n < 100000 ? (int)n : 2);
+	g->part = calloc((size_t)n, sizeof(*g->part));
+	if (!g->part)
+		return err_set(e, ERR_MEMORY, "no memory for the parts of %s", path);
+	for (; g->n_parts < n - 1; g->n_parts++) {
+		struct gguf *p = g->part[g->n_parts] = open_part(path, g->n_parts + 1, n, e);
+
+		if (!p)
+			return -1;
+		file_stamp_add(&g->stamp_all, &p->stamp);
+	}
+	return gguf_join_tensors(g, e);
+}
+
+int gguf_open(struct gguf **out, const char *path, struct err *e)
+{
+	char *first = file_part_path(path, 0);
+
+	*out = first ? open_file(first, e) : NULL;
+	if (*out && open_parts(*out, path, e)) {
+		gguf_close(*out);
+		*out = NULL;
+	}
+	if (!first)
+		err_set(e, ERR_MEMORY, "no memory to open %s", path);
+	free(first);
+	return *out ? 0 : -1;
 }
 
 int gguf_open_memory(struct gguf **out, const void *data, size_t size, struct err *e)
@@ -228,7 +279,7 @@ int gguf_open_memory(struct gguf **out, const void *data, size_t size, struct er
 		return -1;
 	g->map = g->head = data;
 	g->size = g->n_head = size;
-	if (parse(g, e)) {
+	if (parse(g, e) || open_parts(g, g->path, e)) {
 		gguf_close(g);
 		return -1;
 	}
@@ -245,6 +296,9 @@ void gguf_close(struct gguf *g)
 			munmap((void *)(uintptr_t)g->map, g->size);
 		close(g->fd);
 	}
+	for (int i = 0; i < g->n_parts; i++)
+		gguf_close(g->part[i]);
+	free(g->part);
 	free(g->owned);
 	free(g->kv);
 	free(g->tensor);
@@ -263,12 +317,12 @@ const char *gguf_path(const struct gguf *g)
 
 size_t gguf_file_bytes(const struct gguf *g)
 {
-	return g->size;
+	return g->n_parts ? (size_t)g->stamp_all.size : g->size;
 }
 
-int gguf_read_part(const struct gguf *g, const struct gguf_tensor *t, size_t at, size_t n,
-	void *out, struct err *e)
+int gguf_read_part(const struct gguf_tensor *t, size_t at, size_t n, void *out, struct err *e)
 {
+	const struct gguf *g = t->in;
 	const size_t from = (size_t)(t->data - g->map) + at;
 
 	if (g->fd < 0) {
@@ -284,19 +338,23 @@ int gguf_read_part(const struct gguf *g, const struct gguf_tensor *t, size_t at,
 		e, ERR_IO, "%s has shrunk while it was open: tensor %s ends early", g->path, t->name);
 }
 
-int gguf_read_tensor(const struct gguf *g, const struct gguf_tensor *t, void *out, struct err *e)
+int gguf_read_tensor(const struct gguf_tensor *t, void *out, struct err *e)
 {
-	return gguf_read_part(g, t, 0, t->bytes, out, e);
+	return gguf_read_part(t, 0, t->bytes, out, e);
 }
 
 const struct file_stamp *gguf_stamp(const struct gguf *g)
 {
-	return &g->stamp;
+	return &g->stamp_all;
 }
 
 int gguf_unchanged(const struct gguf *g, struct err *e)
 {
-	if (g->fd < 0 || file_is_stamped(g->fd, &g->stamp))
+	bool same = g->fd < 0 || file_is_stamped(g->fd, &g->stamp);
+
+	for (int i = 0; same && i < g->n_parts; i++)
+		same = file_is_stamped(g->part[i]->fd, &g->part[i]->stamp);
+	if (same)
 		return 0;
 	return err_set(
 		e, ERR_INPUT, "%s was changed while it was read: open it again once it is whole", g->path);

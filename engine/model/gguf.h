@@ -25,6 +25,7 @@ struct gguf_tensor {
 	int64_t dim[4];      /* dim[0] is contiguous: the columns of a matrix */
 	const uint8_t *data; /* in the mapped file */
 	size_t bytes;
+	const struct gguf *in; /* the file, or part, that it is read from */
 };
 
 static inline int64_t gguf_tensor_weights(const struct gguf_tensor *t)
@@ -39,13 +40,14 @@ struct gguf_text {
 };
 bool gguf_text_is(const struct gguf_text *t, const char *word);
 
+/* Of a model in parts (base/file_parts.h) any part's path opens all. */
 int gguf_open(struct gguf **g, const char *path, struct err *e);
 /* The same from memory, which must outlive g (for tests and fuzzing). */
 int gguf_open_memory(struct gguf **g, const void *data, size_t size, struct err *e);
 void gguf_close(struct gguf *g);
 
 const char *gguf_path(const struct gguf *g);
-size_t gguf_file_bytes(const struct gguf *g);
+size_t gguf_file_bytes(const struct gguf *g); /* of all parts */
 
 /* Metadata by key. The first form of a pair fails with an error that names the key if it is absent
  * or of another type (any integer type converts if the value fits); gguf_opt_* leave *out as it is
@@ -78,11 +80,10 @@ int32_t gguf_n_tensors(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int32_t i);
 const struct gguf_tensor *gguf_find(const struct gguf *g, const char *name); /* NULL if absent */
 /* Copies a tensor's bytes with pread, so that a shrunken file is an error, not SIGBUS. */
-int gguf_read_tensor(const struct gguf *g, const struct gguf_tensor *t, void *out, struct err *e);
+int gguf_read_tensor(const struct gguf_tensor *t, void *out, struct err *e);
 /* The same for its bytes [at, at + n). Any thread; several may read at once. */
-int gguf_read_part(const struct gguf *g, const struct gguf_tensor *t, size_t at, size_t n,
-	void *out, struct err *e);
-/* The file's stamp when it was opened. */
+int gguf_read_part(const struct gguf_tensor *t, size_t at, size_t n, void *out, struct err *e);
+/* The file's stamp when it was opened, or that of all its parts. */
 const struct file_stamp *gguf_stamp(const struct gguf *g);
 /* ERR_INPUT if it has been written to since: the data read may mix two versions. */
 int gguf_unchanged(const struct gguf *g, struct err *e);

@@ -41,7 +41,9 @@ struct gguf {
 	int fd;             /* -1: in memory */
 	const uint8_t *map; /* the whole file */
 	size_t size;
-	struct file_stamp stamp;
+	struct file_stamp stamp, stamp_all; /* the file's; that of all parts */
+	struct gguf **part;                 /* [n_parts] the other files of a model in parts */
+	int n_parts;
 
 	uint8_t *owned;      /* what head points to, NULL if that is the caller's memory */
 	const uint8_t *head; /* [n_head] */
@@ -68,3 +70,5 @@ int gguf_take_metadata(struct gguf *g, uint64_t n, struct err *e);
 /* Reads n descriptions at pos and checks that the data lies in the file, aligned, without
  * overlaps. */
 int gguf_take_tensors(struct gguf *g, uint64_t n, struct err *e);
+/* Adds the tensors of g->part[] to its own. */
+int gguf_join_tensors(struct gguf *g, struct err *e);

@@ -210,8 +210,38 @@ static int place_tensors(struct gguf *g, const uint64_t *offset, uint64_t align,
 				"data) ends after the file",
 				g->path, t->name, t->bytes, (unsigned long long)offset[i]);
 		t->data = g->map + start + offset[i];
+		t->in = g;
 	}
 	return 0;
+}
+
+static int list_tensors(struct gguf *g, struct err *e)
+{
+	free(g->by_name);
+	g->by_name = malloc(((size_t)g->n_tensors + 1) * sizeof *g->by_name);
+	if (!g->by_name)
+		return err_set(e, ERR_MEMORY, "no memory for %d tensors", g->n_tensors);
+	for (int32_t i = 0; i < g->n_tensors; i++)
+		g->by_name[i] = i;
+	return 0;
+}
+
+int gguf_join_tensors(struct gguf *g, struct err *e)
+{
+	for (int k = 0; k < g->n_parts; k++) {
+		const struct gguf *p = g->part[k];
+		const size_t n = (size_t)g->n_tensors + (size_t)p->n_tensors;
+		struct gguf_tensor *grown =
+			n > TENSORS_MOST ? NULL : realloc(g->tensor, (n + 1) * sizeof *grown);
+
+		if (!grown)
+			return err_set(e, ERR_MEMORY, "no memory for the %zu tensors of %s", n, g->path);
+		g->tensor = grown;
+		if (p->n_tensors)
+			memcpy(grown + g->n_tensors, p->tensor, (size_t)p->n_tensors * sizeof *grown);
+		g->n_tensors = (int32_t)n;
+	}
+	return list_tensors(g, e) ? -1 : index_names(g, e);
 }
 
 int gguf_take_tensors(struct gguf *g, uint64_t n, struct err *e)
@@ -232,14 +262,7 @@ int gguf_take_tensors(struct gguf *g, uint64_t n, struct err *e)
 	}
 	if (take_descriptions(g, n, &w, e) || place_tensors(g, w.offset, (uint64_t)align, e))
 		goto out;
-	g->by_name = malloc(((size_t)g->n_tensors + 1) * sizeof *g->by_name);
-	if (!g->by_name) {
-		err_set(e, ERR_MEMORY, "no memory for %d tensors", g->n_tensors);
-		goto out;
-	}
-	for (int32_t i = 0; i < g->n_tensors; i++)
-		g->by_name[i] = i;
-	if (check_overlaps(g, e) || index_names(g, e))
+	if (list_tensors(g, e) || check_overlaps(g, e) || index_names(g, e))
 		goto out;
 	rc = 0;
 out:

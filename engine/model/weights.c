@@ -119,7 +119,6 @@ float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct
 /* ---- pairs ---- */
 
 struct look {
-	const struct gguf *g;
 	const struct weights_part *p;
 	atomic_bool others; /* a strip is no pairs, or cannot be read, which its filling will tell */
 };
@@ -134,16 +133,15 @@ static void look_at_strip(void *arg, int64_t i, void *scratch)
 	struct err ignored = { 0 };
 
 	if (!atomic_load_explicit(&l->others, memory_order_relaxed) &&
-		(gguf_read_part(l->g, t, (size_t)(l->p->row + first) * row, n * row, scratch, &ignored) ||
+		(gguf_read_part(t, (size_t)(l->p->row + first) * row, n * row, scratch, &ignored) ||
 			!k_pairs_hold(t->type, scratch, n * (size_t)t->dim[0])))
 		atomic_store_explicit(&l->others, true, memory_order_relaxed);
 }
 
 /* The file is read for it, but of other matrices only a strip a thread. */
-static bool holds_pairs(
-	const struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct weights_part *p)
+static bool holds_pairs(const struct weights *w, struct k_ctx *kernels, struct weights_part *p)
 {
-	struct look l = { .g = g, .p = p };
+	struct look l = { .p = p };
 
 	if (!w->pairs || !k_keeps_pairs(kernels, p->matrix->type, p->matrix->n_cols))
 		return false;
@@ -183,7 +181,7 @@ int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *ke
 	units = (int32_t)(STRIP_BYTES / (row * (size_t)unit));
 	part.strip = units > 1 ? units * unit : unit;
 	part.n_strips = (m->n_rows + part.strip - 1) / part.strip;
-	m->pairs = holds_pairs(w, g, kernels, &part);
+	m->pairs = holds_pairs(w, kernels, &part);
 	strip = *m;
 	strip.n_rows = part.strip;
 	part.step = k_matrix_bytes(kernels, &strip);
@@ -216,7 +214,6 @@ static uint64_t hash_plan(const struct weights *w)
 
 struct filling {
 	struct weights *w;
-	const struct gguf *g;
 	struct k_ctx *kernels;
 	atomic_llong pack_ns;
 	atomic_bool failed;
@@ -228,13 +225,12 @@ static bool abandoned(const struct weights *w)
 	return w->abandon && atomic_load_explicit(w->abandon, memory_order_relaxed);
 }
 
-static int copy_strip(
-	const struct filling *f, const struct weights_part *p, int64_t i, struct err *e)
+static int copy_strip(const struct weights_part *p, int64_t i, struct err *e)
 {
 	size_t at = (size_t)i * (size_t)p->strip, left = p->tensor->bytes - at;
 
 	return gguf_read_part(
-		f->g, p->tensor, at, left < (size_t)p->strip ? left : (size_t)p->strip, p->to + at, e);
+		p->tensor, at, left < (size_t)p->strip ? left : (size_t)p->strip, p->to + at, e);
 }
 
 static int pack_strip(
@@ -248,8 +244,7 @@ static int pack_strip(
 	n = n < p->strip ? n : p->strip;
 	if (f->w->wants && !f->w->wants(f->w->wants_arg, p->matrix, first, n))
 		return 0;
-	if (gguf_read_part(
-			f->g, p->tensor, (size_t)(p->row + first) * row, (size_t)n * row, scratch, e))
+	if (gguf_read_part(p->tensor, (size_t)(p->row + first) * row, (size_t)n * row, scratch, e))
 		return -1;
 	start = now_ns();
 	here.data = p->to;
@@ -264,7 +259,7 @@ static void fill_strip(struct filling *f, const struct weights_part *p, int64_t 
 
 	if (atomic_load_explicit(&f->failed, memory_order_relaxed) || abandoned(f->w))
 		return;
-	if (p->matrix ? pack_strip(f, p, i, scratch, &e) : copy_strip(f, p, i, &e))
+	if (p->matrix ? pack_strip(f, p, i, scratch, &e) : copy_strip(p, i, &e))
 		if (!atomic_exchange(&f->failed, true))
 			f->err = e;
 }
@@ -308,9 +303,9 @@ static void fill_page(void *arg, int64_t page, void *scratch)
 	}
 }
 
-static int fill(struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct err *e)
+static int fill(struct weights *w, struct k_ctx *kernels, struct err *e)
 {
-	struct filling f = { .w = w, .g = g, .kernels = kernels };
+	struct filling f = { .w = w, .kernels = kernels };
 	const uintptr_t last = ((uintptr_t)w->arena + w->used - 1) / LARGE_PAGE;
 
 	k_deal(kernels, (int64_t)(last - first_page(w) + 1), fill_page, &f);
@@ -356,7 +351,7 @@ static void start_saving(struct weights *w)
 }
 
 /* Some bytes of each tensor, and where they are. */
-static uint64_t identity_of(const struct weights *w, const struct gguf *g)
+static uint64_t identity_of(const struct weights *w)
 {
 	uint64_t h = 0;
 	char some[64];
@@ -368,7 +363,7 @@ static uint64_t identity_of(const struct weights *w, const struct gguf *g)
 
 		h = XXH64(t->name, strlen(t->name), h ^ (uint64_t)t->type);
 		for (size_t at = 0; at + n <= t->bytes; at += t->bytes / 4 + 1)
-			if (!gguf_read_part(g, t, at, n, some, &ignored))
+			if (!gguf_read_part(t, at, n, some, &ignored))
 				h = XXH64(some, n, h);
 	}
 	return h;
@@ -384,7 +379,7 @@ static int prepare_key(
 	if (!w->path || !w->name)
 		return err_set(e, ERR_MEMORY, "no memory for a path");
 	w->stamp = *gguf_stamp(g);
-	w->identity = w->wants ? identity_of(w, g) : 0;
+	w->identity = w->wants ? identity_of(w) : 0;
 	w->key.layout = k_layout_name(kernels);
 	w->key.plan = hash_plan(w);
 	w->key.bytes = w->used;
@@ -444,7 +439,7 @@ int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 	if (w->shared)
 		return check_shared(w, e);
 	w->from_cache = mode != WEIGHTS_CACHE_OFF && load_cached(w, kernels);
-	if (!w->from_cache && !abandoned(w) && fill(w, g, kernels, e))
+	if (!w->from_cache && !abandoned(w) && fill(w, kernels, e))
 		return -1;
 	end_plan(w);
 	if (abandoned(w))

@@ -147,6 +147,29 @@ static void test_sha256(void **state)
 	assert_int_equal(e.code, ERR_IO);
 }
 
+/* By the name of one part the hash is that of all; one that changes makes it another file. */
+static void test_sha256_of_parts(void **state)
+{
+	struct err e = { 0 };
+	char hash[SHA256_HEX], first[512], second[512];
+
+	(void)state;
+	snprintf(first, sizeof first, "%s", below("p-00001-of-00002.gguf"));
+	snprintf(second, sizeof second, "%s", below("p-00002-of-00002.gguf"));
+	write_file(first, "a");
+	assert_int_equal(file_sha256_cached(first, hash, &e), -1);
+	assert_int_equal(e.code, ERR_IO);
+	e.code = 0;
+	write_file(second, "bc");
+	assert_int_equal(file_sha256_cached(second, hash, &e), 0);
+	assert_string_equal(hash, ABC);
+	memset(hash, 0, sizeof hash);
+	assert_true(file_sha256_known_of(first, NULL, hash));
+	assert_string_equal(hash, ABC);
+	write_file(second, "bcd");
+	assert_false(file_sha256_known_of(first, NULL, hash));
+}
+
 static void test_remembered(void **state)
 {
 	struct err e = { 0 };
@@ -307,6 +330,7 @@ int main(void)
 		cmocka_unit_test(test_path_in_the_way),
 		cmocka_unit_test(test_recordings),
 		cmocka_unit_test(test_sha256),
+		cmocka_unit_test(test_sha256_of_parts),
 		cmocka_unit_test(test_remembered),
 		cmocka_unit_test(test_broken_memory),
 		cmocka_unit_test(test_clock),

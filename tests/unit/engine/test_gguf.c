@@ -50,7 +50,7 @@ static void check_tensor(const struct gguf *g, const char *name, enum k_type typ
 	assert_int_equal(t->dim[2], 1);
 	assert_int_equal(t->dim[3], 1);
 	assert_int_equal(t->bytes, bytes);
-	assert_int_equal(gguf_read_tensor(g, t, copy, &e), 0);
+	assert_int_equal(gguf_read_tensor(t, copy, &e), 0);
 	assert_memory_equal(copy, t->data, bytes);
 	free(copy);
 }
@@ -365,9 +365,9 @@ static const struct lie {
 	{ "claims", PAIR(N4 "list\x09\0\0\0\x0c\0\0\0" HUGE8) },
 	{ "is cut off or lies", PAIR(N4 "list\x09\0\0\0\x08\0\0\0" HUGE8) },
 	{ "is cut off or lies", PAIR(N4 "text\x08\0\0\0" HUGE8) },
-	{ "split over several files", PAIR("\x0b\0\0\0\0\0\0\0split.count\2\0\0\0\2\0") },
-	{ "split over several files", PAIR("\x0b\0\0\0\0\0\0\0split.count\x08\0\0\0\1\0\0\0\0\0\0\0"
-									   "2") },
+	{ "one part of a model", PAIR("\x0b\0\0\0\0\0\0\0split.count\2\0\0\0\2\0") },
+	{ "one part of a model", PAIR("\x0b\0\0\0\0\0\0\0split.count\x08\0\0\0\1\0\0\0\0\0\0\0"
+								  "2") },
 };
 
 static void test_lies(void **state)
@@ -560,7 +560,7 @@ static void test_shrinks(void **state)
 	assert_int_equal(layers, 2);
 	t = gguf_find(g, "output_norm.weight");
 	out = malloc(t->bytes);
-	assert_int_equal(gguf_read_tensor(g, t, out, &e), -1);
+	assert_int_equal(gguf_read_tensor(t, out, &e), -1);
 	assert_int_equal(e.code, ERR_IO);
 	assert_non_null(strstr(e.text, "has shrunk"));
 	assert_non_null(strstr(e.text, "output_norm.weight"));
@@ -596,6 +596,71 @@ static void test_large_lie(void **state)
 	bytes_free(&b);
 }
 
+/* --- models in parts, which gguf-py cut --- */
+
+#define WHOLE "tests/data/zoo/phi3-longrope.gguf"
+#define PART(n) "tests/data/parts/longrope-0000" #n "-of-00002.gguf"
+
+static void test_parts(void **state)
+{
+	struct gguf *whole, *parts;
+	struct err e = { 0 };
+
+	(void)state;
+	assert_int_equal(gguf_open(&whole, WHOLE, &e), 0);
+	assert_int_equal(gguf_open(&parts, PART(2), &e), 0);
+	assert_string_equal(gguf_path(parts), PART(1));
+	assert_int_equal(gguf_n_tensors(parts), gguf_n_tensors(whole));
+	for (int32_t i = 0; i < gguf_n_tensors(whole); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(whole, i), *p = gguf_find(parts, t->name);
+		uint8_t *read = malloc(t->bytes);
+
+		assert_non_null(p);
+		assert_int_equal(p->bytes, t->bytes);
+		assert_int_equal(gguf_read_tensor(p, read, &e), 0);
+		assert_memory_equal(read, t->data, t->bytes);
+		free(read);
+	}
+	assert_int_equal(gguf_file_bytes(parts), gguf_stamp(parts)->size);
+	assert_true(gguf_file_bytes(parts) > gguf_file_bytes(whole));
+	assert_int_equal(gguf_unchanged(parts, &e), 0);
+	gguf_close(parts);
+	gguf_close(whole);
+}
+
+/* What opening says if PART(1) has this name, and `other`, if any, that of its second part. */
+static void check_parts(const char *name, const char *other, const char *says)
+{
+	char folder[] = "/tmp/cutaway-parts-XXXXXX", *first = realpath(PART(1), NULL),
+		 *second = other ? realpath(other, NULL) : NULL, path[2][64];
+	struct err e = { 0 };
+	struct gguf *g;
+
+	assert_non_null(mkdtemp(folder));
+	snprintf(path[0], sizeof path[0], "%s/%s", folder, name);
+	snprintf(path[1], sizeof path[1], "%s/x-00002-of-00002.gguf", folder);
+	assert_int_equal(symlink(first, path[0]), 0);
+	if (second)
+		assert_int_equal(symlink(second, path[1]), 0);
+	assert_int_equal(gguf_open(&g, path[0], &e), -1);
+	assert_non_null(strstr(e.text, says));
+	unlink(path[0]);
+	unlink(path[1]);
+	rmdir(folder);
+	free(second);
+	free(first);
+}
+
+static void test_parts_that_lie(void **state)
+{
+	(void)state;
+	check_parts("x-00001-of-00002.gguf", NULL, "x-00002-of-00002.gguf: No such file");
+	check_parts("x-00001-of-00002.gguf", PART(1), "does not say that it is part 2 of 2");
+	check_parts("x-00001-of-00002.gguf", WHOLE, "does not say that it is part 2 of 2");
+	check_parts("x-00001-of-00003.gguf", PART(2), "must keep their names");
+	check_parts("x.gguf", PART(2), "must keep their names");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -610,6 +675,8 @@ int main(void)
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_shrinks),
 		cmocka_unit_test(test_large_lie),
+		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_parts_that_lie),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
