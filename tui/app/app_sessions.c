@@ -102,19 +102,20 @@ void app_sessions_work(struct app *a)
 {
 	struct app_sessions *s = a->sessions;
 	const int64_t until = now_ns() + WORK_NS;
+	const bool shown = s && a->palette.grows == s; /* and no other list in its place */
 
 	if (!s)
 		return;
-	while (a->palette.open && s->next < s->r.n && now_ns() < until) {
+	while (shown && s->next < s->r.n && now_ns() < until) {
 		const struct recording_file *f = &s->r.file[s->next++];
 		char path[PATH_MAX];
 
 		snprintf(path, sizeof path, "%s%s", s->r.folder, f->name);
 		add(a, f, path);
 	}
-	if (a->palette.open)
+	if (shown)
 		note_progress(a);
-	if (!a->palette.open || s->next == s->r.n)
+	if (!shown || s->next == s->r.n)
 		app_sessions_close(a);
 }
 
@@ -134,6 +135,7 @@ int app_sessions(struct app *a, const char *words, struct err *e)
 	snprintf(a->sessions->words, sizeof a->sessions->words, "%s", words);
 	snprintf(title, sizeof title, *words ? "sessions with \"%.40s\"" : "sessions", words);
 	palette_begin(&a->palette, title, "");
+	a->palette.grows = a->sessions;
 	palette_show(&a->palette);
 	a->dirty = true;
 	return 0;

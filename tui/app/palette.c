@@ -143,8 +143,8 @@ void palette_show(struct palette *p)
 
 void palette_grow(struct palette *p)
 {
-	struct palette_row *row = realloc(p->row, (2 * (size_t)p->n + 1) * sizeof *row);
 	const int top = p->top, item = p->n_rows ? p->row[p->chosen].item : 0;
+	struct palette_row *row = realloc(p->row, (2 * (size_t)p->n + 1) * sizeof *row);
 	const bool begins = p->chosen <= 1; /* nobody has moved: the best stays chosen */
 
 	if (!row)

@@ -24,6 +24,7 @@ struct palette_row {
 };
 struct palette {
 	bool open;
+	const void *grows; /* who adds to it while it is shown, NULL: nobody */
 	char title[64], note[48];
 	char filter[PALETTE_FILTER];
 	struct palette_item *item;

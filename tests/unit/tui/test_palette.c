@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -234,9 +235,29 @@ static void any_keys_leave_it_whole(void **state)
 	palette_close(&p);
 }
 
+/* Of a list that grows while one looks at it, what is chosen stays. */
+static void test_grows(void **state)
+{
+	struct palette p = { 0 };
+	char name[8];
+
+	(void)state;
+	fill(&p, "");
+	press(&p, KEY_DOWN_, PALETTE_STAYS);
+	press(&p, KEY_DOWN_, PALETTE_STAYS);
+	assert_string_equal(p.item[p.row[p.chosen].item].name, "speculation");
+	for (int i = 0; i < 400; i++) {
+		snprintf(name, sizeof name, "n%d", i);
+		add(&p, "More", name, NULL, "", NULL, "/more");
+		palette_grow(&p);
+		assert_string_equal(p.item[p.row[p.chosen].item].name, "speculation");
+	}
+	palette_close(&p);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_fuzzy),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_fuzzy), cmocka_unit_test(test_grows),
 		cmocka_unit_test(what_a_filter_finds), cmocka_unit_test(how_it_moves),
 		cmocka_unit_test(a_click_chooses), cmocka_unit_test(as_drawn),
 		cmocka_unit_test(any_keys_leave_it_whole) };
