@@ -229,6 +229,18 @@ def input_unknown_key(chat):
     return "ab"
 
 
+def input_mouse(chat):
+    """no button of a mouse, pressed or released, keeps the screen waiting for a key"""
+    for at, event in enumerate(("0;5;23M", "0;5;23m", "2;9;9M", "2;9;9m", "66;9;9M")):
+        chat.send("\x1b[<" + event)
+        while chat.read(0.2):
+            pass
+        chat.resize(81 + at, 24)
+        chat.wait(r"\A.* rec$")
+    chat.send("x")
+    return "x"
+
+
 def input_kitty(chat):
     """kitty's keyboard protocol, where the terminal says that it has it"""
     if b"\x1b[?u" not in chat.raw or b"\x1b[>5u" in chat.raw:

@@ -59,6 +59,11 @@ static bool knows_brackets(void)
 	return begin && begin != (const char *)-1;
 }
 
+/* After an event that is masked out ncurses waits for the next key, whatever nodelay says: none is
+ * but clicks, which it would make of a press and a release that come at once. */
+#define EVERY(event)                                                                               \
+	(BUTTON1_##event | BUTTON2_##event | BUTTON3_##event | BUTTON4_##event | BUTTON5_##event)
+
 void term_keys_open(struct terminal *t)
 {
 	const char *delay = getenv("ESCDELAY");
@@ -72,7 +77,7 @@ void term_keys_open(struct terminal *t)
 	meta(t->keys, TRUE);
 	/* On the console ncurses loads libgpm, which prints errors and installs signal handlers. */
 	if (strncmp(getenv("TERM"), "linux", 5))
-		mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
+		mousemask(EVERY(PRESSED) | EVERY(RELEASED), NULL);
 	mouseinterval(0);
 	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
 		define_new(usual[i].seq, usual[i].key);
@@ -125,8 +130,10 @@ static bool mouse_take(struct term_key *k)
 {
 	MEVENT m;
 
-	if (getmouse(&m) != OK)
-		return false;
+	do { /* several events that came at once are one key */
+		if (getmouse(&m) != OK)
+			return false;
+	} while (!(m.bstate & (BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED)));
 	k->code = KEY_MOUSE_;
 	k->x = m.x;
 	k->y = m.y;
