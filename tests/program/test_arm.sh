@@ -46,9 +46,9 @@ status=$?
 echo 1..1 >>build-arm/make.log
 check "they compile, without a warning" build-arm/make.log "$status$(grep -c warning: build-arm/make.log | sed 's/^0$//')"
 # the slowest beside all others
-emulate max attention &
+emulate max kernels &
 for t in $tests; do
-	[ "$t" = attention ] || emulate max "$t"
+	[ "$t" = kernels ] || emulate max "$t"
 done
 wait
 for t in $tests; do
