@@ -46,8 +46,8 @@ MPI_SOURCE = engine/ranks/mpi_module.c
 SOURCES := $(filter-out cli/main.c $(MPI_SOURCE), $(shell find $(wildcard $(FOLDERS)) -name '*.c' | LC_ALL=C sort))
 # Kernels of another processor's instruction sets are left out; those of vectors of 8 floats have two.
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
-SOURCES := $(filter-out $(if $(filter x86_64,$(MACHINE)),%_neon.c,%_avx2.c %_avxvnni.c %_avx512.c \
-	$(if $(filter aarch64,$(MACHINE)),,%_neon.c %_vec8.c)), $(SOURCES))
+SOURCES := $(filter-out $(if $(filter x86_64,$(MACHINE)),%_neon.c %_i8mm.c,%_avx2.c %_avxvnni.c %_avx512.c \
+	$(if $(filter aarch64,$(MACHINE)),,%_neon.c %_i8mm.c %_vec8.c)), $(SOURCES))
 # EMULATE=1: a program that has all kernels of x86 wherever there is AVX2, those of AVX-512 and AVX-VNNI by the tests' emulation, so
 # that `make test EMULATE=1` is the suite of a processor with both. Slow; in a checkout of its own.
 EMULATED = avx512_simde avx512_simde_attention avxvnni_emulated
@@ -83,6 +83,7 @@ $(BUILD)/engine/observe/observe.o: OPT = $(KERNEL_CFLAGS)
 $(foreach f,engine/memory engine/sched simulate load tests/support tests/unit,$(BUILD)/$(f)/%.o): OPT = $(NO_COVERAGE)
 ISA_VEC8 = $(if $(filter x86_64,$(MACHINE)),-mavx2 -mfma -mf16c,$(if $(filter aarch64,$(MACHINE)),-march=armv8.2-a+dotprod))
 $(BUILD)/kernels/%_vec8.o $(BUILD)/kernels/%_avx2.o $(BUILD)/kernels/%_neon.o: ISA = $(ISA_VEC8)
+$(BUILD)/kernels/%_i8mm.o: ISA = $(ISA_VEC8)+i8mm
 # AVXVNNI="-mavx512vnni -mavx512vl" runs these on processors whose VNNI is that of AVX-512.
 AVXVNNI ?= -mavxvnni
 $(BUILD)/kernels/%_avxvnni.o: ISA = $(AVXVNNI) -mavx2 -mfma -mf16c

@@ -45,6 +45,7 @@ static const struct k_isa *const all_isas[] = {
 	&k_isa_avxvnni,
 	&k_isa_avx2,
 #elif defined(__aarch64__)
+	&k_isa_i8mm,
 	&k_isa_neon,
 #endif
 	&k_isa_scalar,

@@ -41,7 +41,7 @@ extern const struct k_isa k_isa_scalar;
 #ifdef __x86_64__
 extern const struct k_isa k_isa_avx2, k_isa_avxvnni, k_isa_avx512;
 #elif defined(__aarch64__)
-extern const struct k_isa k_isa_neon;
+extern const struct k_isa k_isa_neon, k_isa_i8mm;
 #endif
 
 /* The part [*lo, *hi) of n units that thread tid does. */

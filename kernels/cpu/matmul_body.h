@@ -54,16 +54,17 @@ INLINE void block_scales(
 INLINE void add_block(enum k_type type, int n, const int32_t *x, VEC dw, VEC mw, VECI minima,
 	const VEC *sum, VEC *acc, VEC *min)
 {
-	for (int r = 0; r < n; r++, x += act_words(type)) {
-		const VEC d = load_scale(x + ACT_SCALE);
-		VEC t = V(mul_ps)(dw, sum[r]);
+	for (int r = 0; r < n; r++) {
+		const VEC d = row_float(type, n, x, r, ACT_SCALE), m = of_lanes(mw, n, r);
+		VEC t = V(mul_ps)(of_lanes(dw, n, r), sum[r]);
 
 		acc[r] = V(fmadd_ps)(d, t, acc[r]);
 		if (k_has_two_terms(type)) {
-			t = V(cvtepi32_ps)(V(madd_epi16)(load_word(x + ACT_SUM), minima));
-			min[r] = V(fmadd_ps)(d, V(mul_ps)(mw, t), min[r]);
+			t = V(cvtepi32_ps)(
+				V(madd_epi16)(row_word(type, n, x, r, ACT_SUM), of_lanes(minima, n, r)));
+			min[r] = V(fmadd_ps)(d, V(mul_ps)(m, t), min[r]);
 		} else if (k_has_min(type)) {
-			min[r] = V(fmadd_ps)(mw, load_scale(x + ACT_SUM), min[r]);
+			min[r] = V(fmadd_ps)(m, row_float(type, n, x, r, ACT_SUM), min[r]);
 		}
 	}
 }
@@ -110,9 +111,13 @@ INLINE void store(const struct k_tile_call *c, int r, int t, VEC sum)
 INLINE void store_tiles(const struct k_tile_call *c, int n_tiles, int n, int first, int apart,
 	VEC acc[TILES][2 * MAX_ROWS])
 {
-	for (int t = 0; t < n_tiles; t++)
+	for (int t = 0; t < n_tiles; t++) {
+		for (int r = 0; r < n && apart; r++)
+			acc[t][r] = V(add_ps)(acc[t][r], acc[t][r + apart]);
 		for (int r = 0; r < n; r++)
-			store(c, r, first + t, apart ? V(add_ps)(acc[t][r], acc[t][r + apart]) : acc[t][r]);
+			if (!coupled(n) || r < c->n)
+				store(c, r, first + t, row_sum(n, acc[t], r));
+	}
 }
 
 INLINE void clear_tiles(int n_tiles, int n, VEC acc[TILES][2 * MAX_ROWS])
@@ -328,10 +333,10 @@ INLINE void floats(const struct k_tile_call *c, enum k_type type, int n)
 
 INLINE void tile_rows(const struct k_tile_call *c, enum k_type type, int n)
 {
-	if (k_is_quantised(type))
-		quantised(c, type, false, n);
-	else
+	if (!k_is_quantised(type))
 		floats(c, type, n);
+	else if (n == laid(n))
+		quantised(c, type, false, n);
 }
 
 static int32_t words(enum k_type type)
@@ -344,17 +349,20 @@ INLINE void prepare(
 {
 	const size_t n_blocks = (size_t)in->dim / K_QBLOCK;
 
-	for (size_t b = 0; b < n_blocks; b++)
-		for (int32_t r = 0; r < n; r++, out += act_words(type)) {
-			const size_t at = (size_t)(first + r) * n_blocks + b;
+	for (size_t b = 0; b < n_blocks; b++, out += laid(n) * act_words(type))
+		for (int32_t r = 0; r < laid(n); r++) { /* what a couple lacks is the last row again */
+			const size_t at = (size_t)(first + (r < n ? r : n - 1)) * n_blocks + b;
 			const int8_t *q = in->q + at * K_QBLOCK;
+			int32_t apart[COUPLES ? 12 : 1], *row = coupled(n) ? apart : out + r * act_words(type);
 
-			memcpy(out + ACT_SCALE, in->d + at, sizeof *out);
+			memcpy(row + ACT_SCALE, in->d + at, sizeof *row);
 			if (k_has_min(type) && !k_has_two_terms(type))
-				memcpy(out + ACT_SUM, in->sx + at, sizeof *out);
+				memcpy(row + ACT_SUM, in->sx + at, sizeof *row);
 			else
-				put_sums(type, q, out + ACT_SUM);
-			put_quads(type, q, out + act_head(type));
+				put_sums(type, q, row + ACT_SUM);
+			put_quads(type, q, row + act_head(type));
+			if (coupled(n))
+				put_row(row, out + r / 2 * 2 * act_words(type) + r % 2 * 2);
 		}
 }
 
@@ -379,7 +387,7 @@ INLINE void prepare(
 		if (c->flat)                                                                               \
 			quantised(c, K_##name, true, MAX_ROWS);                                                \
 		else                                                                                       \
-			switch (c->n) {                                                                        \
+			switch (k_is_quantised(K_##name) ? laid(c->n) : c->n) {                                \
 				ALL_ROWS(K_##name)                                                                 \
 			}                                                                                      \
 	}                                                                                              \

@@ -15,12 +15,12 @@ INLINE int flat_vectors(enum k_type type)
 }
 
 /* Bits above the low ones and scales of halves are worth it where eight rows share what is
- * unpacked, scales of 256 columns and books where four do. */
+ * unpacked, scales of 256 columns and books where four do, and putting lanes in couples always. */
 static size_t flat_bytes(enum k_type type, int32_t n_cols)
 {
 	const bool few = MAX_ROWS <= 4 && (k_has_subs(type) || k_facts_of(type).book);
 
-	if (!k_is_quantised(type) || !(k_high_bits(type) || k_has_halves(type) || few))
+	if (!k_is_quantised(type) || !(k_high_bits(type) || k_has_halves(type) || few || COUPLES))
 		return 0;
 	return (size_t)(n_cols / K_QBLOCK * flat_vectors(type)) * sizeof(VECI);
 }

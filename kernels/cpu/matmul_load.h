@@ -6,6 +6,19 @@
 #include "kernels/measure.h"
 #include "kernels/cpu/tiles.h"
 
+/* Whether n rows are multiplied in couples (matmul_neon.h): two and three gain nothing. Where not,
+ * sum r is row r's, and a lane's a row of weights. */
+#ifndef COUPLES
+#define COUPLES 0
+#define row_word(type, n, x, r, word) load_word((x) + (r)*act_words(type) + (word))
+#define row_float(type, n, x, r, word) load_scale((x) + (r)*act_words(type) + (word))
+#define of_lanes(v, n, r) (v)
+#define row_sum(n, sum, r) ((sum)[r])
+#define put_row(row, x) ((void)0)
+#endif
+#define coupled(n) (COUPLES && (n) > 3)
+#define laid(n) (coupled(n) ? (n) + (n) % 2 : (n)) /* rows, with one that a couple may lack */
+
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE VECI load(const uint8_t *p)
@@ -152,5 +165,5 @@ enum { ACT_SCALE, ACT_SUM };
 INLINE int excess_of(enum k_type type); /* of the integers that are multiplied, over the weights */
 INLINE int act_head(enum k_type type)
 {
-	return k_has_halves(type) && excess_of(type) ? 3 : 2;
+	return COUPLES ? 4 : k_has_halves(type) && excess_of(type) ? 3 : 2;
 }

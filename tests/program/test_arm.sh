@@ -1,7 +1,7 @@
 #!/bin/sh
 # The kernels for ARM on a processor that is not: the C tests of the kernels, cross-compiled into build-arm/ and run by
-# qemu as on one with dot products (neon); one without falls back on scalar. Each begins by the known answers that opening
-# a back end asks for (kernels/selfcheck.c). TAP.
+# qemu as on one with products of matrices (i8mm) and dot products (neon); one that lacks them falls back on less. Each
+# begins by the known answers that opening a back end asks for (kernels/selfcheck.c). TAP.
 cd "$(dirname "$0")/../.." || exit 1
 cross=aarch64-linux-gnu
 if [ "$(uname -m)" = aarch64 ]; then
@@ -22,7 +22,7 @@ if ! echo '#include <stdio.h>' | $cross-gcc -x c -c -o /dev/null - 2>/dev/null; 
 fi
 
 tests="arith attention codes columns experts fastops format_rules kernels pick round route"
-echo "1..$(($(echo $tests | wc -w) + 3))"
+echo "1..$(($(echo $tests | wc -w) + 4))"
 n=0
 failed=0
 check() { # description, log of a program that speaks TAP, its exit status
@@ -46,15 +46,15 @@ status=$?
 echo 1..1 >>build-arm/make.log
 check "they compile, without a warning" build-arm/make.log "$status$(grep -c warning: build-arm/make.log | sed 's/^0$//')"
 # the slowest beside all others
-emulate max attention &
+emulate max kernels &
 for t in $tests; do
-	[ "$t" = attention ] || emulate max "$t"
+	[ "$t" = kernels ] || emulate max "$t"
 done
 wait
 for t in $tests; do
-	check "$t on neon" "build-arm/$t.log" "$(cat "build-arm/$t.status")"
+	check "$t on i8mm and neon" "build-arm/$t.log" "$(cat "build-arm/$t.status")"
 done
-for best in max:neon cortex-a57:scalar; do
+for best in max:i8mm neoverse-n1:neon cortex-a57:scalar; do
 	emulate ${best%:*} isa
 	grep -q "here: ${best#*:}\$" build-arm/isa.log || echo 1 >build-arm/isa.status
 	check "the processor ${best%:*} has ${best#*:}, and no other" build-arm/isa.log "$(cat build-arm/isa.status)"

@@ -37,7 +37,9 @@ static const char *expected(void)
 		return "avxvnni";
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "avx2" : "scalar";
 #elif defined(__aarch64__)
-	return getauxval(AT_HWCAP) & HWCAP_ASIMDDP ? "neon" : "scalar";
+	if (!(getauxval(AT_HWCAP) & HWCAP_ASIMDDP))
+		return "scalar";
+	return getauxval(AT_HWCAP2) & HWCAP2_I8MM ? "i8mm" : "neon";
 #else
 	return "scalar";
 #endif
@@ -54,10 +56,10 @@ static void the_best_is_chosen(void **state)
 
 static void others_are_refused(void **state)
 {
-	static const char *const all[] = { "avx512", "avxvnni", "avx2", "neon", "scalar" };
+	static const char *const all[] = { "avx512", "avxvnni", "avx2", "i8mm", "neon", "scalar" };
 
 	(void)state;
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < 6; i++) {
 		struct err e = { 0 };
 		struct k_ctx *ctx;
 		bool here = false;
