@@ -219,7 +219,9 @@ int engine_apply_exchange(struct engine *e, struct engine_options *to, struct er
 {
 	const enum ranks_form form = form_of(to);
 
-	(void)err;
+	if (form == RANKS_f16 && to->tensor_parallel < 2)
+		return err_set(err, ERR_USAGE,
+			"exchange f16: no layer is split, so nothing is rounded; see --tensor-parallel");
 	if (e->ranks && e->ranks->k.form != form) {
 		if (form == RANKS_f16 || e->ranks->k.form == RANKS_f16)
 			engine_clear_prefix(e); /* as after other lossy settings */

@@ -401,6 +401,10 @@ static void test_refused(void **state)
 	o.link = "fast";
 	refuse(o, "1gbit,50us");
 	o = options(tiny_model);
+	o.pipeline_parallel = 2;
+	o.exchange = "f16";
+	refuse(o, "nothing is rounded");
+	o = options(tiny_model);
 	o.tensor_parallel = 2;
 	o.spec = "skip:1,2";
 	refuse(o, "has a part");
