@@ -219,6 +219,32 @@ static void test_ends_beside_a_pin(void **state)
 	prompt = 99;
 }
 
+/* A pin that waits was promised pages, and a branch needs one of them. */
+static void test_refused_branch(void **state)
+{
+	static struct told t;
+	int32_t ids[PROMPT], other[PROMPT];
+	struct engine_request q = request_of(ids, 0), pin = request_of(other, 0);
+	struct engine *e = open_engine(2, 6, &t);
+	struct err err = { 0 };
+	struct search_view v;
+	int64_t id;
+
+	(void)state;
+	q.ignore_end = true;
+	id = begin(e, "beam:2", &q);
+	run(e, id, 4);
+	other[0]++;
+	pin.kind = EV_REQUEST_KIND_pin;
+	pin.pin = 32;
+	assert_true(engine_submit(e, &pin, &err) > 0);
+	for (int i = 0; i < 500 && !engine_idle(e); i++)
+		assert_int_equal(engine_step(e, &err), 1);
+	assert_true(engine_search_look(e, id, &v) && v.done);
+	assert_non_null(strstr(v.err.text, "does not fit"));
+	engine_close(e);
+}
+
 /* ---- beam search as the definition has it ---- */
 
 struct hypothesis {
@@ -798,6 +824,7 @@ int main(void)
 		cmocka_unit_test(test_best),
 		cmocka_unit_test(test_ends_without_a_step),
 		cmocka_unit_test(test_ends_beside_a_pin),
+		cmocka_unit_test(test_refused_branch),
 		cmocka_unit_test(test_beam),
 		cmocka_unit_test(test_beam_with_bias),
 		cmocka_unit_test(test_mcts),
