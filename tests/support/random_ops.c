@@ -233,6 +233,7 @@ static void op_search(struct run *r, uint64_t s)
 	snprintf(to->method, sizeof to->method, "%s", method[session_below(&s, 8)]);
 	to->q = some_request(&s, r->e->info.vocab, to->ids);
 	to->q.ignore_end = false;
+	to->q.max_tokens = 1 + to->q.max_tokens % 40; /* each of which may be another branch */
 	to->q.stop_ids = NULL;
 	to->q.n_stop_ids = 0;
 	memcpy(to->value, r->heard.value, sizeof to->value);

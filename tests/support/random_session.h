@@ -14,7 +14,7 @@
 #include "engine/core/engine.h"
 #include "tests/support/random_event.h"
 
-enum { SESSION_CTX = 160, SESSION_OPS = 100, SESSION_SETTINGS = 64, SESSION_REQUESTS = 900 };
+enum { SESSION_CTX = 160, SESSION_OPS = 100, SESSION_SETTINGS = 64, SESSION_REQUESTS = 2000 };
 
 struct session_op {
 	int kind; /* of random_ops.c */
