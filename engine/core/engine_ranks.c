@@ -159,8 +159,10 @@ int engine_ranks_tell_options(
 	if (r->wire.failed)
 		return err_set(err, ERR_MEMORY, "no memory for the message to the other ranks");
 	return engine_ranks_tell(r,
-		(struct head){
-			.kind = MESSAGE_OPEN, .bytes = r->wire.n, .replicas = (uint64_t)o->replicas },
+		(struct head){ .kind = MESSAGE_OPEN,
+			.bytes = r->wire.n,
+			.replicas = (uint32_t)o->replicas,
+			.goes_on = o->goes_on },
 		r->wire.data, err);
 }
 
