@@ -169,7 +169,8 @@ void session_draw(struct session *s, uint64_t seed)
 		s->set[s->n_set].name = c->name;
 		s->set[s->n_set++].value = session_value(&state, c, s->model->drafters);
 	}
-	s->goes_on = session_below(&state, 16) == 0;
+	/* of phi3-longrope the context decides the rotation */
+	s->goes_on = session_below(&state, 16) == 0 && strcmp(s->model->name, "phi3-longrope") != 0;
 	s->n_ops = SESSION_OPS / 4 + (int)session_below(&state, SESSION_OPS * 3 / 4);
 	for (int i = 0; i < s->n_ops; i++) {
 		s->op[i].kind = session_some_op(&state);

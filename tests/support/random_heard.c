@@ -125,7 +125,7 @@ static void check_room(const struct heard *h, const struct heard_request *r)
 	const struct memory *m = &h->e->memory;
 
 	for (int32_t g = 0; g < m->spec.n; g++)
-		if (memory_need(m, g, r->n - 1, m->most_rows) > memory_available(m, g))
+		if (memory_need(m, g, r->n - 1, r->n) > memory_available(m, g))
 			return;
 	session_fail("kind %d: no page for %d tokens where pages are free", r->kind, r->n);
 }
