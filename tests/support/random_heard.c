@@ -119,13 +119,14 @@ static void on_score(struct heard *h, const struct ev_score *s)
 	r->told[s->pos] = true;
 }
 
-/* It ended for want of pages, alone: more than there are. */
+/* It ended for want of pages, alone: there are too few for its tokens, or for the copy of a whole
+ * last block that the cache has, too. */
 static void check_room(const struct heard *h, const struct heard_request *r)
 {
 	const struct memory *m = &h->e->memory;
 
 	for (int32_t g = 0; g < m->spec.n; g++)
-		if (memory_need(m, g, r->n - 1, r->n) > memory_available(m, g))
+		if (memory_need(m, g, r->n, r->n) > memory_available(m, g))
 			return;
 	session_fail("kind %d: no page for %d tokens where pages are free", r->kind, r->n);
 }
