@@ -153,9 +153,13 @@ static int model_compute_open(struct engine *e, const struct engine_options *o, 
 static int model_compute_open_steps(
 	struct engine *e, const struct engine_options *o, int32_t max_out, struct err *err)
 {
-	/* on a CPU for the largest budget that may be set later: untouched pages cost no memory */
-	const struct forward_sizes most = { .rows =
-											k_is_host(e->kernels) ? ENGINE_MAX_BUDGET : o->budget,
+	/* on a CPU for the largest budget that may be set later: untouched pages cost no memory; rows
+	 * that see later ones are computed in one pass, whatever the budget */
+	const int32_t least = k_is_host(e->kernels)        ? ENGINE_MAX_BUDGET
+						  : model_sees_ahead(e->model) ? e->info.ctx
+													   : 0;
+	const int32_t rows = o->budget > least ? o->budget : least;
+	const struct forward_sizes most = { .rows = rows < ENGINE_MAX_BUDGET ? rows : ENGINE_MAX_BUDGET,
 		.out = max_out,
 		.observed = o->slots,
 		.also = ENGINE_ALSO,

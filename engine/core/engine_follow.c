@@ -93,6 +93,7 @@ int engine_follow(struct transport *t, struct err *err)
 			o.follows = t;
 		o.prefill_ranks = 0; /* it is one, and computes by itself */
 		o.replicas = (int32_t)head.replicas;
+		o.goes_on = head.goes_on;
 		engine_open(&e, &o, err);
 	}
 	r.wire = (struct wire){ 0 };

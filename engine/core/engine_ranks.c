@@ -159,8 +159,10 @@ int engine_ranks_tell_options(
 	if (r->wire.failed)
 		return err_set(err, ERR_MEMORY, "no memory for the message to the other ranks");
 	return engine_ranks_tell(r,
-		(struct head){
-			.kind = MESSAGE_OPEN, .bytes = r->wire.n, .replicas = (uint64_t)o->replicas },
+		(struct head){ .kind = MESSAGE_OPEN,
+			.bytes = r->wire.n,
+			.replicas = (uint32_t)o->replicas,
+			.goes_on = o->goes_on },
 		r->wire.data, err);
 }
 
@@ -219,7 +221,9 @@ int engine_apply_exchange(struct engine *e, struct engine_options *to, struct er
 {
 	const enum ranks_form form = form_of(to);
 
-	(void)err;
+	if (form == RANKS_f16 && to->tensor_parallel < 2)
+		return err_set(err, ERR_USAGE,
+			"exchange f16: no layer is split, so nothing is rounded; see --tensor-parallel");
 	if (e->ranks && e->ranks->k.form != form) {
 		if (form == RANKS_f16 || e->ranks->k.form == RANKS_f16)
 			engine_clear_prefix(e); /* as after other lossy settings */

@@ -12,7 +12,7 @@ enum message_kind { MESSAGE_OPEN, MESSAGE_STEP, MESSAGE_SET, MESSAGE_PROMPT, MES
 struct head {
 	uint32_t kind, copies;
 	uint64_t bytes;
-	uint64_t replicas; /* with MESSAGE_OPEN: an option that is no setting */
+	uint32_t replicas, goes_on; /* with MESSAGE_OPEN: options that are no settings */
 };
 
 /* What a rank has. */

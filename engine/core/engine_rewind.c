@@ -7,7 +7,7 @@ static int rewind_check(
 {
 	if (!r)
 		return err_set(err, ERR_USAGE, "the request has ended: fork it instead");
-	if (r->how->given)
+	if (!r->how->next)
 		return err_set(err, ERR_USAGE, "the tokens of request %lld are given: it cannot go back",
 			(long long)r->id);
 	if (r->owner)

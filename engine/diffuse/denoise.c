@@ -110,7 +110,9 @@ static int vet(
 	return *why ? err_set(err, ERR_USAGE, "%s", why) : 0;
 }
 
-/* The mask is never an answer: its logit gets the least bias, for which there is room. */
+/* The mask is never an answer: its logit gets the least bias, for which there is room. Not before
+ * the log has what was asked for, and before the first pass, since a device keeps of a row what
+ * its draw will read. */
 static void ban(struct sample_bias *b, int32_t mask)
 {
 	int32_t at = 0;
@@ -178,6 +180,7 @@ static void plan(struct sched *s, struct plan *p, struct request *r)
 
 	if (p->n_rows && (r->limit > s->budget - p->n_rows || n_out > s->max_out - p->n_out))
 		return;
+	ban(&r->params.logit_bias, r->canvas->mask);
 	if (sched_ensure_pages(s, p, r, 0, r->limit))
 		plan_add(p, r, EV_WORK_denoise, r->limit, 0, n_out);
 	else
@@ -291,8 +294,6 @@ static void after(struct engine *e, const struct plan_item *item)
 	int32_t n_fixed;
 	int end;
 
-	if (!r->canvas->n_steps) /* not before: the log has what was asked for */
-		ban(&r->params.logit_bias, r->canvas->mask);
 	draw(e, item);
 	schedule_choose(r);
 	n_fixed = fix(r);

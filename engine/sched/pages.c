@@ -64,19 +64,18 @@ static struct request *choose_victim(
 	return best;
 }
 
-/* Makes a page of group g free. False: only older or planned requests have pages left. */
+/* Makes a page of group g free, or has r share its own with one request less. False: only older or
+ * planned requests have pages left. */
 static bool make_room(struct sched *s, const struct plan *p, const struct request *r, int32_t g)
 {
 	struct request *v;
 
 	if (s->memory->pages[g].n_free || prefix_evict(s->prefix, g, s->step))
 		return true;
-	while ((v = choose_victim(s, p, r))) {
+	v = choose_victim(s, p, r);
+	if (v)
 		preempt(s, v, r);
-		if (s->memory->pages[g].n_free || prefix_evict(s->prefix, g, s->step))
-			return true;
-	}
-	return false;
+	return v;
 }
 
 bool sched_ensure_pages(

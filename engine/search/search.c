@@ -425,29 +425,19 @@ static struct search_member *find_rested(const struct search *s)
 	return rested;
 }
 
-/* A member that others waited for ended outside of a step. */
-static bool all_held(const struct search *s)
-{
-	int32_t n = 0;
-
-	while (n < s->n_members && s->member[n]->held)
-		n++;
-	return n && n == s->n_members;
-}
-
-/* A request waits for pages held by members that themselves wait for other members, or all of a
- * search's have rested. */
+/* A request waits for pages held by members that themselves wait for other members; or the last
+ * that these waited for ended outside of a step, and they go on. */
 static void searches_stuck(struct engine *e, void *state)
 {
 	struct searches *all = state;
 
 	for (struct search *s = all->first; s; s = s->next) {
-		struct search_member *m = s->view.done ? NULL : find_rested(s);
+		struct search_member *m;
 
-		if (!s->view.done && all_held(s)) {
-			advance(s, 0);
-			return;
-		}
+		if (s->view.done)
+			continue;
+		advance(s, 0);
+		m = find_rested(s);
 		if (m) {
 			sched_rest(&e->sched, m->r);
 			return;

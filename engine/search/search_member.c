@@ -60,10 +60,20 @@ static struct engine_request member_request(const struct search *s, const int32_
 
 static const struct request_owner drawing, choosing;
 
-static int64_t submit(
+/* -1: m is freed. */
+static int submit(
 	struct search *s, const struct engine_request *q, struct search_member *m, struct err *e)
 {
-	return engine_submit_owned(s->engine, q, s->ops->chooses ? &choosing : &drawing, m, &m->r, e);
+	const struct request_owner *owner = s->ops->chooses ? &choosing : &drawing;
+
+	if (engine_submit_owned(s->engine, q, owner, m, &m->r, e) >= 0) {
+		if (m->r)
+			return 0;
+		/* refused: its events say why */
+		err_set(e, ERR_USAGE, "a branch of the search does not fit: see --ctx and --pages");
+	}
+	free_member(m);
+	return -1;
 }
 
 struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n,
@@ -71,7 +81,6 @@ struct search_member *search_start(struct search *s, const int32_t *ids, int32_t
 {
 	struct engine_request q = member_request(s, ids, n);
 	struct search_member *m = new_member(s, node);
-	int64_t id;
 
 	if (!m) {
 		err_set(e, ERR_MEMORY, "no memory for another branch of the search");
@@ -83,14 +92,7 @@ struct search_member *search_start(struct search *s, const int32_t *ids, int32_t
 	}
 	q.sample = sample;
 	q.parent = q.fork_pos = 0;
-	id = submit(s, &q, m, e);
-	if (id < 0 || !m->r) { /* refused: its events say why */
-		if (id >= 0)
-			err_set(e, ERR_USAGE, "the search's prompt does not fit: see --ctx and --pages");
-		free_member(m);
-		return NULL;
-	}
-	return m;
+	return submit(s, &q, m, e) ? NULL : m;
 }
 
 /* ---- choices ---- */
@@ -231,10 +233,8 @@ struct search_member *search_fork(
 	memcpy(m->token, from->token, (size_t)(q.n_ids - s->q.n_ids) * sizeof *m->token);
 	q.parent = from->r->id;
 	q.fork_pos = q.n_ids;
-	if (submit(s, &q, m, e) < 0 || !m->r) {
-		free_member(m);
+	if (submit(s, &q, m, e))
 		return NULL;
-	}
 	s->view.rows_shared += sched_fork(&s->engine->sched, from->r, m->r);
 	take_choice(m, m->r, from, choice);
 	emit_chosen(from, m->r, choice);

@@ -78,8 +78,11 @@ int jobs_size(struct jobs *j, struct history *h, struct engine_options *o, struc
 
 	for (int32_t i = 0; i < j->n; i++) {
 		const struct history_request *r = &h->request[j->job[i].request];
+		const struct lossy_settings l = history_lossy(h, r);
 		int64_t n = r->longest;
 
+		if (lossy_put(&l, o, e)) /* it adds ranks where they round */
+			return -1;
 		whose = n > longest ? r : whose;
 		longest = n > longest ? n : longest;
 		pages += n / PAGE + 2;

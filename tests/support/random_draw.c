@@ -15,6 +15,7 @@ struct session_model {
 };
 
 /* Without a tiny_ they are files of tests/data/zoo. */
+enum { DEVICE_OPS = 16 };
 static const struct session_model models[] = { { "tiny_llama", 30, true },
 	{ "tiny_qwen2", 4, false }, { "gemma2", 3, false }, { "gemma3", 3, false },
 	{ "gemma4", 2, false }, { "gpt-oss", 3, false }, { "mamba2", 2, false }, { "mamba", 1, false },
@@ -34,6 +35,9 @@ const struct session_choice session_choices[] = {
 	{ "threads", 12, { "2", "3" } },
 	{ "isa", 6, { "scalar", "avx2" } },
 	{ "backend", 2, { "ref" } },
+	{ "cuda-mode", 0, { "launches", "graph" } },
+	{ "pack-zeros", 5, { "off" } },
+	{ "link", 5, { "100gbit,1us", "off" } },
 	{ "slots", 90, { "1", "2", "3", "4", "6", "8" } },
 	{ "pages", 85, { "5", "9", "11", "12", "16", "24", "40", "0" } },
 	{ "page-size", 40, { "16", "32", "48", "64" } },
@@ -59,14 +63,16 @@ const struct session_choice session_choices[] = {
 		{ "full", "window:40", "sinks:4+window:30", "stream:4+window:40", "h2o:300", "top:64",
 			"window:8+dilation:4" } },
 	{ "cache-format", 25, { "f16", "f32", "bf16", "q8", "e4m3", "kivi4", "kivi2" } },
+	{ "cache-residual", 10, { "128", "256" } },
 	{ "skip-below", 4, { "0", "0.05" } },
 	{ "skip-zeros", 6, { "on", "off" } },
 	{ "weights", 4, { "model", "4/32", "e4m3/row" } },
 	{ "activations", 4, { "model", "bf16", "llm.int8" } },
-	{ "twin", 10, { "on", "off", "off" } },
+	{ "twin", 10, { "on", "off", "off", "@llama" } },
 	{ "exchange", 10, { "q8", "f32", "f16" } },
 	{ "give-back", 15, { "off", "on" } },
 	{ "attention", 20, { "flash", "heads", "matrix" } },
+	{ "near-zero", 2, { "0.01", "0" } },
 	{ "attention-every", 15, { "0", "1", "4" } },
 	{ "observe-layer", 8, { "0", "1", "-1" } },
 	{ "observe-head", 8, { "0", "1", "-1" } },
@@ -82,6 +88,7 @@ const struct session_choice session_choices[] = {
 	{ "denoise", 8, { "confidence", "entropy", "threshold" } },
 	{ "denoise-steps", 8, { "0", "3", "8" } },
 	{ "denoise-block", 8, { "0", "3", "8" } },
+	{ "denoise-above", 4, { "0.3", "0.9" } },
 };
 const int session_n_choices = sizeof session_choices / sizeof *session_choices;
 
@@ -162,6 +169,8 @@ void session_draw(struct session *s, uint64_t seed)
 		s->set[s->n_set].name = c->name;
 		s->set[s->n_set++].value = session_value(&state, c, s->model->drafters);
 	}
+	/* of phi3-longrope the context decides the rotation */
+	s->goes_on = session_below(&state, 16) == 0 && strcmp(s->model->name, "phi3-longrope") != 0;
 	s->n_ops = SESSION_OPS / 4 + (int)session_below(&state, SESSION_OPS * 3 / 4);
 	for (int i = 0; i < s->n_ops; i++) {
 		s->op[i].kind = session_some_op(&state);
@@ -169,9 +178,22 @@ void session_draw(struct session *s, uint64_t seed)
 	}
 }
 
+void session_to_device(struct session *s)
+{
+	int at = 0;
+
+	while (at < s->n_set && strcmp(s->set[at].name, "backend") != 0)
+		at++;
+	s->n_set += at == s->n_set;
+	s->set[at].name = "backend";
+	s->set[at].value = "cuda";
+	s->n_ops = s->n_ops < DEVICE_OPS ? s->n_ops : DEVICE_OPS;
+}
+
 void session_print(const struct session *s, FILE *to)
 {
-	fprintf(to, "# seed %llu, model %s\n# settings:", (unsigned long long)s->seed, s->model->name);
+	fprintf(to, "# seed %llu, model %s%s\n# settings:", (unsigned long long)s->seed, s->model->name,
+		s->goes_on ? ", goes on" : "");
 	for (int i = 0; i < s->n_set; i++)
 		if (!s->set[i].off)
 			fprintf(to, " %s %s;", s->set[i].name, s->set[i].value);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/core/engine_impl.h"
 #include "tests/support/random_session.h"
 
 void session_fail(const char *format, ...)
@@ -118,6 +119,18 @@ static void on_score(struct heard *h, const struct ev_score *s)
 	r->told[s->pos] = true;
 }
 
+/* It ended for want of pages, alone: there are too few for its tokens, or for the copy of a whole
+ * last block that the cache has, too. */
+static void check_room(const struct heard *h, const struct heard_request *r)
+{
+	const struct memory *m = &h->e->memory;
+
+	for (int32_t g = 0; g < m->spec.n; g++)
+		if (memory_need(m, g, r->n, r->n) > memory_available(m, g))
+			return;
+	session_fail("kind %d: no page for %d tokens where pages are free", r->kind, r->n);
+}
+
 static void on_finish(struct heard *h, const struct ev_finish *f)
 {
 	struct heard_request *r = of(h, f->request);
@@ -125,6 +138,9 @@ static void on_finish(struct heard *h, const struct ev_finish *f)
 	if (r->reason >= 0)
 		session_fail("request %d ends twice", (int)f->request);
 	r->reason = (int)f->reason;
+	if (r->reason == EV_FINISH_context && r->n < SESSION_CTX && h->e && !h->canvas &&
+		r->kind != EV_REQUEST_KIND_verify)
+		check_room(h, r);
 	h->cut |=
 		r->kind == EV_REQUEST_KIND_search && r->reason == EV_FINISH_context && r->n < SESSION_CTX;
 	if (r->reason == EV_FINISH_failed && !r->q.grammar)

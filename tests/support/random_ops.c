@@ -225,14 +225,17 @@ static void op_search(struct run *r, uint64_t s)
 	static const char *const method[] = { "beam:2", "beam:4", "beam:3,0.5", "beam:1", "best:3",
 		"best:6", "mcts:8,2", "mcts:6,2,5" };
 	struct session_search *to = &r->search[r->n_searches];
-	struct search_options o = { .method = to->method };
+	struct search_options o = { .method = to->method, .scorer = "judge" };
 	struct err err = { 0 };
 
 	if (r->n_searches == SEARCHES || r->heard.n > SESSION_REQUESTS - 2 * ROOM)
 		return;
 	snprintf(to->method, sizeof to->method, "%s", method[session_below(&s, 8)]);
 	to->q = some_request(&s, r->e->info.vocab, to->ids);
+	to->judged = session_below(&s, 3) == 0;
+	o.score = to->judged ? session_judge : NULL;
 	to->q.ignore_end = false;
+	to->q.max_tokens = 1 + to->q.max_tokens % 40; /* each of which may be another branch */
 	to->q.stop_ids = NULL;
 	to->q.n_stop_ids = 0;
 	memcpy(to->value, r->heard.value, sizeof to->value);
@@ -352,7 +355,8 @@ static int try_open(struct run *r, const struct session *s, int but, struct err 
 
 	o.model = session_model_path(s);
 	o.threads = 1;
-	o.ctx = SESSION_CTX;
+	o.ctx = s->goes_on ? SESSION_CTX / ENGINE_GOES_ON : SESSION_CTX;
+	o.goes_on = s->goes_on;
 	o.packed_cache = "off";
 	for (int i = 0; i < s->n_set; i++) {
 		static char path[SESSION_SETTINGS][256];
@@ -412,6 +416,7 @@ bool session_run(const struct session *s, bool talk)
 	if (!open_some(&r, s))
 		return false;
 	heard_open(&r.heard);
+	r.heard.e = r.e;
 	r.heard.canvas = r.e->info.diffusion;
 	engine_add_sink(r.e, heard_event, &r.heard);
 	engine_begin(r.e, NULL);

@@ -167,9 +167,23 @@ static void compare_request(struct plain *p, const struct heard *h, int32_t i)
 		compare_tokens(p, r, i, draws);
 }
 
+enum score_verdict session_judge(
+	void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e)
+{
+	static unsigned n_asked;
+
+	(void)arg, (void)wait_ms, (void)e;
+	if (!text)
+		return SCORE_FAILED;
+	*score = 0;
+	for (size_t i = 0; i < size; i++)
+		*score += (unsigned char)text[i] % 7;
+	return ++n_asked % 3 ? SCORE_LATER : SCORE_KNOWN;
+}
+
 static void compare_search(struct plain *p, struct engine *e, const struct session_search *s)
 {
-	struct search_options o = { .method = s->method };
+	struct search_options o = { .method = s->method, .score = s->judged ? session_judge : NULL };
 	struct search_view v, w;
 	struct err err = { 0 };
 	int64_t id;

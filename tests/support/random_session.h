@@ -12,9 +12,10 @@
 #include <stdio.h>
 
 #include "engine/core/engine.h"
+#include "engine/search/search.h"
 #include "tests/support/random_event.h"
 
-enum { SESSION_CTX = 160, SESSION_OPS = 100, SESSION_SETTINGS = 64, SESSION_REQUESTS = 900 };
+enum { SESSION_CTX = 160, SESSION_OPS = 100, SESSION_SETTINGS = 64, SESSION_REQUESTS = 2000 };
 
 struct session_op {
 	int kind; /* of random_ops.c */
@@ -29,6 +30,7 @@ struct session {
 		const char *name, *value;
 		bool off;
 	} set[SESSION_SETTINGS]; /* at the start */
+	bool goes_on;            /* past a context of a 16th */
 	int n_set, n_ops;
 	struct session_op op[SESSION_OPS];
 };
@@ -38,6 +40,8 @@ bool session_models(void);
 void session_models_drop(void);
 
 void session_draw(struct session *s, uint64_t seed);
+/* On the emulated GPU (tests/cuda/shim), where a row costs a hundred times as much: shorter. */
+void session_to_device(struct session *s);
 void session_print(const struct session *s, FILE *to);
 /* False: no engine opens with these settings. talk: says what it does. */
 bool session_run(const struct session *s, bool talk);
@@ -80,6 +84,7 @@ struct heard_request {
 	bool own, back; /* submitted by an operation; went back */
 };
 struct heard {
+	const struct engine *e;        /* NULL: its pages are not looked at */
 	struct heard_request *request; /* [SESSION_REQUESTS], from 1 */
 	int32_t n;
 	int64_t before;                   /* requests that are forgotten */
@@ -102,11 +107,15 @@ _Noreturn void session_fail(const char *format, ...) __attribute__((format(print
 /* random_plain.c */
 struct session_search {
 	int64_t id;
+	bool judged;
 	char method[24];
 	struct engine_request q;
 	int32_t ids[SESSION_CTX + 8];
 	char value[SESSION_SETTINGS][24];
 };
+/* Scores by the text, and takes its time. */
+enum score_verdict session_judge(
+	void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e);
 /* Compares what was heard with a plain engine of the same model. */
 void plain_compare(struct engine *e, const struct session *s, struct heard *h,
 	const struct session_search *search, int n_searches);

@@ -14,6 +14,7 @@
 
 #include "engine/core/engine_impl.h"
 #include "engine/core/compute.h"
+#include "tests/support/draft_world.h"
 #include "tests/support/invariants.h"
 #include "tests/support/thorough.h"
 
@@ -286,6 +287,23 @@ static void test_schedules(void **state)
 	assert_int_equal(a.n_steps, N); /* none is */
 }
 
+/* A device keeps of a row what its draw will read: also in the first pass the mask is banned. */
+static void test_device(void **state)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct answer want, got;
+
+	(void)state;
+	if (!world_has_device())
+		skip();
+	o.denoise_steps = 2;
+	want = answer_of("llada", o, 1, 0);
+	o.backend = "cuda";
+	o.budget = 50; /* less than a canvas */
+	got = answer_of("llada", o, 1, 0);
+	same(&want, &got);
+}
+
 /* ---- what is refused, and what ends early ---- */
 
 static void refused(const char *words, struct engine_options o)
@@ -402,6 +420,7 @@ int main(void)
 		cmocka_unit_test(test_logits),
 		cmocka_unit_test(test_answers),
 		cmocka_unit_test(test_schedules),
+		cmocka_unit_test(test_device),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_requests),
 		cmocka_unit_test(test_room),

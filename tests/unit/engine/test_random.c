@@ -1,6 +1,7 @@
-/* Random sessions (tests/support/random_session.h): the same few each day; with CUTAWAY_TEST_ALL 20
- * times as many. CUTAWAY_RANDOM_SEED=N is the first seed, CUTAWAY_RANDOM_COUNT=N how many. A
- * session that fails is shortened, operation by operation, and printed. */
+/* Random sessions (tests/support/random_session.h): the same few each day, some of them on the
+ * emulated GPU; with CUTAWAY_TEST_ALL 20 times as many. CUTAWAY_RANDOM_SEED=N is the first seed,
+ * CUTAWAY_RANDOM_COUNT=N how many. A session that fails is shortened, operation by operation, and
+ * printed. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,10 +15,19 @@
 
 #include <cmocka.h>
 
+#include "tests/cuda/shim/shim.h"
 #include "tests/support/random_session.h"
 #include "tests/support/thorough.h"
 
-enum { DAILY = 20, SANITIZED = 10, ALL = 20, SECONDS = 60, NOT_OPENED = 3, TRIES = 400 };
+enum {
+	DAILY = 20,
+	SANITIZED = 10,
+	DEVICE = 2,
+	ALL = 20,
+	SECONDS = 60,
+	NOT_OPENED = 3,
+	TRIES = 400
+};
 
 /* In a process of its own, whose memory errors, crashes and hangs are its own: its wait status. */
 static int run(const struct session *s, bool talk)
@@ -87,19 +97,19 @@ static int number(const char *name, int otherwise)
 	return value ? atoi(value) : otherwise;
 }
 
-static void test_sessions(void **state)
+static void run_sessions(int some, bool on_device)
 {
-	const int some = is_thorough() ? DAILY : SANITIZED;
 	const int count = number("CUTAWAY_RANDOM_COUNT", some * (getenv("CUTAWAY_TEST_ALL") ? ALL : 1));
 	const int first = number("CUTAWAY_RANDOM_SEED", 1);
 	int n_opened = 0, n_failed = 0;
 
-	(void)state;
 	for (int i = 0; i < count; i++) {
 		struct session s;
 		int status;
 
 		session_draw(&s, (uint64_t)(first + i));
+		if (on_device)
+			session_to_device(&s);
 		status = run(&s, false);
 		n_opened += !status;
 		if (!status || (WIFEXITED(status) && WEXITSTATUS(status) == NOT_OPENED))
@@ -114,6 +124,23 @@ static void test_sessions(void **state)
 	print_message("%d sessions, %d opened, %d failed\n", count, n_opened, n_failed);
 	assert_int_equal(n_failed, 0);
 	assert_true(n_opened > count / 2);
+}
+
+static void test_sessions(void **state)
+{
+	(void)state;
+	run_sessions(is_thorough() ? DAILY : SANITIZED, false);
+}
+
+/* The bits of a GPU are a CPU's. */
+static void test_on_device(void **state)
+{
+	const char *why;
+
+	(void)state;
+	if (!is_thorough() || !shim_use(&why))
+		skip();
+	run_sessions(DEVICE, true);
 }
 
 static int make(void **state)
@@ -131,7 +158,8 @@ static int drop(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_sessions) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_sessions),
+		cmocka_unit_test(test_on_device) };
 
 	return cmocka_run_group_tests(tests, make, drop);
 }

@@ -285,6 +285,25 @@ static void test_half(void **state)
 	free(f);
 }
 
+/* Beyond the context: others know that sequences go on, and how far each row sees. */
+static void test_goes_on(void **state)
+{
+	struct engine_options o = options(tiny_model);
+	struct found *f = calloc(2, sizeof *f);
+
+	(void)state;
+	assert_non_null(f);
+	o.ctx = 16;
+	o.goes_on = true;
+	run(&o, &f[0]);
+	for (int i = 0; i < 3; i++) {
+		put_split(&o, &splits[i]);
+		run(&o, &f[1]);
+		check_equal(&f[0], &f[1], false, "goes on");
+	}
+	free(f);
+}
+
 /* No page that was computed exactly is found again. */
 static void test_half_later(void **state)
 {
@@ -401,6 +420,10 @@ static void test_refused(void **state)
 	o.link = "fast";
 	refuse(o, "1gbit,50us");
 	o = options(tiny_model);
+	o.pipeline_parallel = 2;
+	o.exchange = "f16";
+	refuse(o, "nothing is rounded");
+	o = options(tiny_model);
 	o.tensor_parallel = 2;
 	o.spec = "skip:1,2";
 	refuse(o, "has a part");
@@ -505,7 +528,8 @@ int main(void)
 		cmocka_unit_test(test_kept), cmocka_unit_test(test_memory), cmocka_unit_test(test_lossy),
 		cmocka_unit_test(test_half), cmocka_unit_test(test_half_later),
 		cmocka_unit_test(test_mixture), cmocka_unit_test(test_families),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_twins), cmocka_unit_test(test_set),
+		cmocka_unit_test(test_goes_on), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_twins), cmocka_unit_test(test_set),
 		cmocka_unit_test(test_set_between), cmocka_unit_test(test_stages_of_s4d) };
 
 	return cmocka_run_group_tests_name("ranks", tests, tiny_model_make, tiny_model_drop);

@@ -310,6 +310,17 @@ static void test_refused(void **state)
 		assert_int_equal(engine_rewind(w.e, 1, bad[i][0], bad[i][1], &err), -1);
 		assert_int_equal(err.code, ERR_USAGE);
 	}
+	for (int i = 0; i < 3; i++) { /* what draws no next token has none of its own to go back to */
+		static const enum ev_code_request_kind kind[] = { EV_REQUEST_KIND_score,
+			EV_REQUEST_KIND_embed, EV_REQUEST_KIND_pin };
+		struct err err = { 0 };
+
+		q.kind = kind[i];
+		q.pin = kind[i] == EV_REQUEST_KIND_pin ? N_PROMPT : 0;
+		submit(&w, &q);
+		assert_int_equal(engine_rewind(w.e, 2 + i, N_PROMPT, 7, &err), -1);
+		assert_int_equal(err.code, ERR_USAGE);
+	}
 	assert_int_equal(w.n_rewinds, 0);
 	run_all(&w);
 	engine_close(w.e);

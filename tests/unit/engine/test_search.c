@@ -185,6 +185,66 @@ static void test_ends_without_a_step(void **state)
 	engine_close(e);
 }
 
+/* Branches share the one page beside a pin and take turns with copies of it, to its end. Those that
+ * go along the pin need a page less from there on: another ends outside of a step, when all others
+ * are computed and have rested, and they go on. */
+static void test_ends_beside_a_pin(void **state)
+{
+	static struct told t;
+
+	(void)state;
+	for (prompt = 110; prompt < 138; prompt++) {
+		int32_t ids[PROMPT + 11];
+		struct engine_request q = request_of(ids, 40), pin;
+		struct engine *e = open_engine(4, 4, &t);
+		struct err err = { 0 };
+		struct search_view v;
+
+		q.ignore_end = true;
+		v = run(e, begin(e, "beam:2", &q), 5000);
+		memcpy(ids + PROMPT, v.answer[0].ids, 11 * sizeof *ids);
+		assert_int_equal(engine_set(e, "pin-limit", "1", &err), 0);
+		pin = q;
+		pin.kind = EV_REQUEST_KIND_pin;
+		pin.n_ids = pin.pin = PROMPT + 11;
+		assert_true(engine_submit(e, &pin, &err) > 0);
+		while (engine_step(e, &err) > 0)
+			;
+		v = run(e, begin(e, "beam:3", &q), 5000);
+		assert_true(v.done);
+		for (int i = 0; i < v.n_answers; i++)
+			assert_true(v.answer[i].n >= 11 && v.answer[i].reason == EV_FINISH_context);
+		engine_close(e);
+	}
+	prompt = 99;
+}
+
+/* A pin that waits was promised pages, and a branch needs one of them. */
+static void test_refused_branch(void **state)
+{
+	static struct told t;
+	int32_t ids[PROMPT], other[PROMPT];
+	struct engine_request q = request_of(ids, 0), pin = request_of(other, 0);
+	struct engine *e = open_engine(2, 6, &t);
+	struct err err = { 0 };
+	struct search_view v;
+	int64_t id;
+
+	(void)state;
+	q.ignore_end = true;
+	id = begin(e, "beam:2", &q);
+	run(e, id, 4);
+	other[0]++;
+	pin.kind = EV_REQUEST_KIND_pin;
+	pin.pin = 32;
+	assert_true(engine_submit(e, &pin, &err) > 0);
+	for (int i = 0; i < 500 && !engine_idle(e); i++)
+		assert_int_equal(engine_step(e, &err), 1);
+	assert_true(engine_search_look(e, id, &v) && v.done);
+	assert_non_null(strstr(v.err.text, "does not fit"));
+	engine_close(e);
+}
+
 /* ---- beam search as the definition has it ---- */
 
 struct hypothesis {
@@ -763,6 +823,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_best),
 		cmocka_unit_test(test_ends_without_a_step),
+		cmocka_unit_test(test_ends_beside_a_pin),
+		cmocka_unit_test(test_refused_branch),
 		cmocka_unit_test(test_beam),
 		cmocka_unit_test(test_beam_with_bias),
 		cmocka_unit_test(test_mcts),

@@ -129,6 +129,22 @@ static void short_life(struct engine *e)
 	run(e, 25);
 }
 
+/* What ranks send is rounded for a while; without ranks it cannot be. */
+static void halved_life(struct engine *e)
+{
+	static const char *const form[] = { "q8", "f16", "f32" };
+	int32_t ids[64];
+	struct err err = { 0 };
+
+	for (int i = 0; i < 3; i++) {
+		struct engine_request q = request(i, ids, 30 - i);
+
+		assert_int_equal(engine_set(e, "exchange", form[i], &err), 0);
+		submit(e, &q);
+		run(e, 1000);
+	}
+}
+
 /* whole: the session ends in order; else as after a kill. */
 static void record(const char *path, void (*life)(struct engine *e), bool whole)
 {
@@ -144,6 +160,7 @@ static void record(const char *path, void (*life)(struct engine *e), bool whole)
 	o.pages = 22;
 	o.slots = 4;
 	o.spec = life == live ? "ngram:3,1,4" : "off";
+	o.tensor_parallel = life == halved_life ? 2 : 1;
 	n_drawn = 0;
 	if (file_sha256(model, sha, &err) || recording_create(&rec, path, &err) ||
 		engine_open(&e, &o, &err))
@@ -323,6 +340,23 @@ static void test_lossy(void **state)
 	o = again(copy);
 	assert_int_equal(o.err.code, ERR_USAGE);
 	unlink(lossy);
+}
+
+static void test_halved(void **state)
+{
+	char halved[80];
+	struct outcome o;
+
+	(void)state;
+	snprintf(halved, sizeof halved, "%s-halved", file);
+	record(halved, halved_life, true);
+	o = again(halved);
+	assert_string_equal(o.err.text, "");
+	assert_int_equal(o.sum.rows, n_drawn);
+	change(halved, "UPDATE setting SET value = 'q8' WHERE value = 'f16'");
+	o = again(copy);
+	assert_int_equal(o.err.code, ERR_DIFFERS);
+	unlink(halved);
 }
 
 static void test_range(void **state)
@@ -626,6 +660,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_equal),
 		cmocka_unit_test(test_lossy),
+		cmocka_unit_test(test_halved),
 		cmocka_unit_test(test_range),
 		cmocka_unit_test(test_changed_file),
 		cmocka_unit_test(test_not_this),
