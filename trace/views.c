@@ -51,10 +51,7 @@
 	name "(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM " name " WHERE i + 1 < " below ")"
 #define CODE(list, column) "(SELECT name FROM code WHERE list = '" list "' AND value = " column ")"
 #define STEP_OF(row) "(SELECT s.step FROM step s WHERE s.seq > " row ".seq ORDER BY s.seq LIMIT 1)"
-/* Not of what was rewound. */
-#define KEPT(row)                                                                                  \
-	"NOT EXISTS (SELECT 1 FROM rewind w\n"                                                         \
-	"\t\tWHERE w.request = " row ".request AND w.seq > " row ".seq AND w.kept <= " row ".pos)"
+#define KEPT(row) SCHEMA_KEPT(row, "")
 
 /* A line of SQL is a line here. */
 /* clang-format off */
