@@ -77,9 +77,9 @@ int whatif_read(const char *path, struct recorded *r, struct err *e);
 void whatif_free(struct recorded *r);
 /* The row of a setting that can be asked about, or NULL. */
 const struct setting *whatif_setting(const char *name);
-/* Is this recorded change applied in a run with this question? Not if the question sets the same
- * setting. */
-bool whatif_changes(const struct whatif_settings *asked, const struct change *c);
+/* Is this recorded change applied in a run with this question, with the model or not? Not if the
+ * question sets the same setting. */
+bool whatif_changes(const struct whatif_settings *asked, const struct change *c, bool real);
 /* base with the recorded settings, then those of the question. */
 struct engine_options whatif_whole(
 	const struct recorded *r, const struct whatif_settings *s, const struct engine_options *base);

@@ -62,10 +62,12 @@ static void put_setting(struct recorded *r, const char *name, const char *value)
 		setting_put(s, &r->settings, value, NULL);
 }
 
-/* A log cannot answer for another visibility, but a change of it empties the prefix cache. */
-static bool changes_mask(const char *name)
+/* A log cannot answer for other values, but a change of these empties the prefix cache. */
+static bool is_lossy(const char *name)
 {
-	return !strcmp(name, "visible");
+	const struct setting *s = setting_find(engine_settings, name);
+
+	return s && s->effect == SETTING_LOSSY;
 }
 
 static void on_setting(struct reading *g, const struct history_setting *v)
@@ -73,7 +75,7 @@ static void on_setting(struct reading *g, const struct history_setting *v)
 	struct recorded *r = g->r;
 	struct change c = { .at = g->now, .after = r->n, .name = v->name, .value = v->value };
 
-	if (!g->begun && !changes_mask(c.name)) {
+	if (!g->begun) {
 		put_setting(r, c.name, c.value);
 		return;
 	}
@@ -121,14 +123,23 @@ static bool has_window(const struct ev_memory *m)
 	return m->kind == EV_MEMORY_KIND_window || m->kind == EV_MEMORY_KIND_recent;
 }
 
-static void on_memory(struct recorded *r, const struct ev_memory *m)
+/* In a format of its own size, a changed one's pages are others: both come of the heads' size. */
+static int32_t size_of(int64_t told)
 {
-	if (m->memory != r->memory.n || r->memory.n == MEMORY_GROUPS || !memory_kind_of(m->kind) ||
-		(has_window(m) && (m->window < 1 || m->window > INT32_MAX)))
+	return told >= 1 && told <= 1 << 16 ? (int32_t)told : 1;
+}
+
+/* Told again when a setting changes it, which the change does here, too. */
+static void on_memory(struct reading *g, const struct history *h, const struct ev_memory *m)
+{
+	struct recorded *r = g->r;
+
+	if (g->begun || m->memory != r->memory.n || r->memory.n == MEMORY_GROUPS ||
+		!memory_kind_of(m->kind) || (has_window(m) && (m->window < 1 || m->window > INT32_MAX)))
 		return;
 	r->memory.group[r->memory.n++] = (struct memory_spec){ .kind = memory_kind_of(m->kind),
 		.n_layers = 1,
-		.kv = { .n_kv_heads = 1, .head_dim = 1 },
+		.kv = { .n_kv_heads = size_of(h->n_kv_heads), .head_dim = size_of(h->head_dim) },
 		.window = has_window(m) ? (int32_t)m->window : 0,
 		.state_bytes = 1 };
 }
@@ -159,7 +170,7 @@ static void on_event(void *arg, const struct history *h, const struct event *ev)
 		g->r->settings.page_size = (int32_t)ev->u.session.page_size;
 		g->r->settings.pages = (int32_t)ev->u.session.pages;
 		break;
-	case EV_memory: on_memory(g->r, &ev->u.memory); break;
+	case EV_memory: on_memory(g, h, &ev->u.memory); break;
 	case EV_setting:
 		if (ev->u.setting.name.data && ev->u.setting.value.data)
 			on_setting(g, &h->setting[h->n_settings - 1]);
@@ -288,13 +299,15 @@ int whatif_ask(struct whatif_settings *s, const char *name, const char *value, s
 	return 0;
 }
 
-bool whatif_changes(const struct whatif_settings *asked, const struct change *c)
+bool whatif_changes(const struct whatif_settings *asked, const struct change *c, bool real)
 {
 	const struct setting *row = whatif_setting(c->name);
 
 	if (row == &engine_settings[ENGINE_AT_pages] && asked->given[ENGINE_AT_page_size])
 		return false; /* so many of another size */
-	return changes_mask(c->name) || (row && !asked->given[row - engine_settings]);
+	if (!row)
+		return is_lossy(c->name) || (real && !strcmp(c->name, "rule"));
+	return !asked->given[row - engine_settings];
 }
 
 struct engine_options whatif_whole(

@@ -19,6 +19,7 @@
 #include "trace/recording.h"
 
 static char model[64], file[64];
+static const char *grammar; /* of every other request */
 
 static void on_event(void *arg, const struct event *ev)
 {
@@ -55,6 +56,10 @@ static int64_t submit(struct engine *e, uint32_t *seed, int which)
 	q.max_tokens = 5 + (int32_t)(next(seed) % 30);
 	q.params.temperature = which % 2 ? 0.8f : 0;
 	q.sample = which;
+	if (grammar && which % 2) {
+		q.grammar = grammar;
+		q.ignore_end = false;
+	}
 	for (uint32_t token = 0; which % 5 == 4 && token < 100; token += 9)
 		sample_bias_add(&q.params.logit_bias, token, 2.5, NULL);
 	if (which % 7 == 3) {
@@ -68,7 +73,7 @@ static int64_t submit(struct engine *e, uint32_t *seed, int which)
 }
 
 static ev_sink *extra;
-static bool mask_changes;
+static const char *changed[3]; /* a setting that changes while nothing runs, to one and the other */
 
 enum { STEPS = 4000 };
 static uint32_t cancel_each = 40, rewind_each = 30; /* so many steps, about */
@@ -91,8 +96,8 @@ static void record(uint32_t seed, const struct engine_options *given, bool goes_
 		engine_add_sink(e, extra, NULL);
 	engine_begin(e, NULL);
 	for (int step = 0; step < last_step && (which < 16 || !engine_idle(e)); step++) {
-		if (mask_changes && engine_idle(e))
-			engine_set(e, "visible", which % 2 ? "window:24" : "full", &err);
+		if (*changed && engine_idle(e) && engine_set(e, *changed, changed[1 + which % 2], &err))
+			fail_msg("%s", err.text);
 		if (which < 16 && (engine_idle(e) || next(&seed) % 6 == 0))
 			for (int n = (int)(next(&seed) % 3); n >= 0; n--)
 				submit(e, &seed, which++);
@@ -270,26 +275,53 @@ static void test_memory_groups(void **state)
 	assert_true(n_unseen > 100 && preempted > 0);
 }
 
-/* Where what rows see changes, the cache is emptied: in the simulation too. */
-static void test_mask_changes(void **state)
+/* Where something lossy changes, the cache is emptied, and its pages are others: in the simulation
+ * too, and for real the tokens are those of the log. */
+static void test_changes(void **state)
 {
+	static const char *const all[][3] = { { "visible", "full", "window:24" },
+		{ "cache-format", "q8", "e4m3" }, { "cache-format", "f16", "kivi4" },
+		{ "skip-below", "0.2", "0" }, { "weights", "4/32", "model" },
+		{ "activations", "model", "e4m3" }, { "rule", "rejection", "race" } };
 	const struct whatif_settings none = { 0 };
 
 	(void)state;
-	mask_changes = true;
-	for (uint32_t seed = 1; seed <= 8; seed++) {
+	for (uint32_t seed = 1; seed <= 14; seed++) {
 		struct engine_options o = options();
 		struct err e = { 0 };
 		struct whatif w;
 
+		memcpy(changed, all[seed % 7], sizeof changed);
 		o.visible = seed % 2 ? "window:40" : "full";
-		o.pages = 60;
+		o.pages = 40;
 		record(seed, &o, false);
-		if (whatif_run(file, &none, &w, &e))
-			fail_msg("%s", e.text);
-		same("again", &w.again, &w.recorded);
+		if (whatif_run(file, &none, &w, &e) || whatif_verify(file, &none, &o, NULL, NULL, &w, &e))
+			fail_msg("%s, seed %u: %s", *changed, seed, e.text);
+		same(*changed, &w.again, &w.recorded);
+		w.real.tokens = w.recorded.tokens;
+		same(*changed, &w.real, &w.recorded);
 	}
-	mask_changes = false;
+	*changed = NULL;
+}
+
+/* Where a grammar rules, it says where the answer ends: for real, too. */
+static void test_grammar(void **state)
+{
+	const struct whatif_settings none = { 0 };
+
+	(void)state;
+	grammar = "regex:[a-c]{3}[0-9]{1,9}";
+	for (uint32_t seed = 1; seed <= 6; seed++) {
+		struct engine_options o = options();
+		struct err e = { 0 };
+		struct whatif w;
+
+		record(seed, &o, seed % 2);
+		if (whatif_verify(file, &none, &o, NULL, NULL, &w, &e))
+			fail_msg("seed %u: %s", seed, e.text);
+		assert_int_equal(w.real.unfinished, 0);
+	}
+	grammar = NULL;
 }
 
 /* What decides the tokens is as recorded, for real and not, though nobody says it again. */
@@ -391,7 +423,8 @@ int main(void)
 		cmocka_unit_test(test_as_recorded),
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_memory_groups),
-		cmocka_unit_test(test_mask_changes),
+		cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_grammar),
 		cmocka_unit_test(test_lossy),
 		cmocka_unit_test(test_other_settings),
 		cmocka_unit_test(test_wrong),
