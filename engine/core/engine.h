@@ -33,6 +33,9 @@ struct engine_given {
 	bool (*next)(void *arg, int64_t request, int32_t *id);
 	/* Called after a token: -1, or why the request ends there (enum ev_code_finish). */
 	int (*end)(void *arg, int64_t request);
+	/* The token after the next n, if all these are the only ones that its grammar allows; -1: they
+	 * are not. NULL: there are no grammars. */
+	int32_t (*only)(void *arg, int64_t request, int32_t n);
 };
 
 /* A declared prefix that is kept, or is being computed. */

@@ -21,6 +21,7 @@ struct act {
 	int32_t value; /* token id; tokens kept; reason of the end */
 	struct moment at;
 	int64_t after; /* steps since the act before it */
+	bool only;     /* a token that was the only one its grammar allowed */
 };
 
 struct change { /* of a setting, after the start */
@@ -45,8 +46,7 @@ struct script { /* one request */
 
 struct recorded {
 	struct history *history;
-	bool denoised; /* it has a diffusion model's answer, whose steps compute all of it */
-	bool searched; /* it has a search, whose requests depend on drawn tokens */
+	const char *cannot; /* why it cannot be scheduled anew, or NULL */
 	struct script *script;
 	int32_t n, cap;
 	struct engine_options settings; /* at the start */

@@ -31,7 +31,7 @@ static void add_act(struct reading *g, int64_t request, enum act_kind kind, int6
 		return;
 	if (ROOM(g, s->act, s->cap_acts, s->n_acts))
 		s->act[s->n_acts++] =
-			(struct act){ kind, (int32_t)value, g->now, g->r->counts.steps - s->acted };
+			(struct act){ kind, (int32_t)value, g->now, g->r->counts.steps - s->acted, false };
 	s->acted = g->r->counts.steps;
 }
 
@@ -156,6 +156,15 @@ static void on_token(struct reading *g, const struct ev_token *t)
 	add_act(g, t->request, forced ? ACT_FORCED : ACT_DRAWN, t->id);
 }
 
+/* Told right after its token. */
+static void on_bound(const struct recorded *r, const struct ev_bound *b)
+{
+	struct script *s = script_find(r, b->request);
+
+	if (s && s->n_acts)
+		s->act[s->n_acts - 1].only = b->forced == 1;
+}
+
 static void on_event(void *arg, const struct history *h, const struct event *ev)
 {
 	struct reading *g = arg;
@@ -178,8 +187,17 @@ static void on_event(void *arg, const struct history *h, const struct event *ev)
 	case EV_request: on_request(g, &h->request[h->n_requests - 1]); break;
 	case EV_token: on_token(g, &ev->u.token); break;
 	case EV_pin: on_pin(g, h, &ev->u.pin); break;
-	case EV_denoise: g->r->denoised = true; break;
-	case EV_search: g->r->searched = true; break;
+	case EV_bound: on_bound(g->r, &ev->u.bound); break;
+	case EV_attached:
+		g->r->cannot = "another server computed it, and did not tell how it scheduled requests";
+		break;
+	case EV_denoise:
+		g->r->cannot = "it has a diffusion model's answers, whose steps compute whole answers";
+		break;
+	case EV_search: g->r->cannot = "it has a search, whose branches come of what it drew"; break;
+	case EV_handover:
+		g->r->cannot = "it has prompts that other ranks computed beside its steps";
+		break;
 	case EV_rewind: add_act(g, ev->u.rewind.request, ACT_REWIND, ev->u.rewind.kept); break;
 	case EV_cancel: add_act(g, ev->u.cancel.request, ACT_CANCEL, 0); break;
 	case EV_finish:
@@ -209,11 +227,8 @@ static int whatif_check(const char *path, const struct recorded *r, struct err *
 	char value[64];
 	struct err why;
 
-	if (r->history->attached)
-		return err_set(e, ERR_INPUT,
-			"%s: its answers were computed by another server, which did not tell how it scheduled "
-			"them: nothing can be scheduled anew",
-			path);
+	if (r->cannot)
+		return err_set(e, ERR_INPUT, "%s cannot be scheduled anew: %s", path, r->cannot);
 	for (const struct setting *s = engine_settings; s->name; s++) {
 		setting_text(s, &r->settings, value, sizeof value);
 		if (whatif_setting(s->name) && setting_check(s, value, &why))
@@ -225,16 +240,6 @@ static int whatif_check(const char *path, const struct recorded *r, struct err *
 			e, ERR_INPUT, "%s: its pages and context make no sense, or are missing", path);
 	if (!r->n)
 		return err_set(e, ERR_INPUT, "%s: no request was recorded", path);
-	if (r->denoised)
-		return err_set(e, ERR_INPUT,
-			"%s: a diffusion model's answers were recorded, whose steps compute whole answers: "
-			"only what goes on token by token can be scheduled anew",
-			path);
-	if (r->searched)
-		return err_set(e, ERR_INPUT,
-			"%s: a search was recorded, whose branches come of what others drew: it cannot be "
-			"scheduled anew",
-			path);
 	return 0;
 }
 

@@ -66,6 +66,14 @@ static int end_of(void *arg, int64_t request)
 	return is_next(script_of(arg, request), ACT_END) ? EV_FINISH_end : -1;
 }
 
+static int32_t only_token(void *arg, int64_t request, int32_t n)
+{
+	const struct script *q = script_of(arg, request);
+	const struct act *a = n < q->n_acts - q->at ? &q->act[q->at + n] : NULL;
+
+	return a && a->only ? a->value : -1;
+}
+
 /* ---- what the engine says ---- */
 
 static void on_token(struct rerun *w, const struct ev_token *t)
@@ -333,7 +341,8 @@ int whatif_rerun(struct recorded *r, const struct whatif_settings *asked, const 
 	struct whatif_counts *out, struct err *e)
 {
 	struct rerun w = { .r = r, .asked = asked, .counter = { .counts = out, .cost = cost } };
-	const struct engine_given given = { &w, r->memory.n ? &r->memory : NULL, next_token, end_of };
+	const struct engine_given given = { &w, r->memory.n ? &r->memory : NULL, next_token, end_of,
+		only_token };
 	struct engine_options o = ENGINE_DEFAULTS;
 
 	o.given = &given;
