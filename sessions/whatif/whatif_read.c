@@ -10,6 +10,7 @@ struct reading {
 	struct recorded *r;
 	struct counter counter;
 	struct moment now;
+	struct whatif_counts whole; /* up to the last step that is whole */
 	bool begun, no_memory; /* begun: a request has come, so settings are changes from here on */
 	int64_t n_tokens;
 };
@@ -110,6 +111,7 @@ static void on_step(struct reading *g, const struct ev_step *s, struct step_shap
 
 	if (s->ns > 0 && ROOM(g, steps->row, steps->cap, steps->n))
 		steps->row[steps->n++] = (struct cost_row){ .shape = shape, .ns = (double)s->ns };
+	g->whole = g->r->counts;
 	g->now.steps++;
 	if (g->n_tokens) {
 		g->now.tokens += g->n_tokens;
@@ -210,13 +212,23 @@ static void on_event(void *arg, const struct history *h, const struct event *ev)
 	}
 }
 
-/* The log ends before some requests do: it was killed, or still grows. */
+/* The log ends before some requests do, maybe in the middle of a step, which does not count: it was
+ * killed, or still grows. */
 static void end_all(struct reading *g)
 {
+	const struct act *a;
+
+	g->r->counts = g->whole;
 	for (int32_t i = 0; i < g->r->n; i++) {
 		struct script *s = &g->r->script[i];
 
 		s->q = history_request(g->r->history, s->id);
+		for (; g->n_tokens && s->n_acts; s->n_acts--) {
+			a = &s->act[s->n_acts - 1];
+			if (a->at.tokens != g->now.tokens || a->at.steps != g->now.steps ||
+				a->kind == ACT_REWIND || a->kind == ACT_CANCEL)
+				break;
+		}
 		if (!s->n_acts || s->act[s->n_acts - 1].kind != ACT_END)
 			add_act(g, s->id, ACT_CANCEL, 0);
 	}
