@@ -167,6 +167,19 @@ static void on_bound(const struct recorded *r, const struct ev_bound *b)
 		s->act[s->n_acts - 1].only = b->forced == 1;
 }
 
+/* Why a log with such an event cannot be scheduled anew, or NULL. */
+static const char *cannot(enum ev_kind kind)
+{
+	switch (kind) {
+	case EV_attached:
+		return "another server computed it, and did not tell how it scheduled requests";
+	case EV_denoise: return "it has a diffusion model's answers, whose steps compute whole answers";
+	case EV_search: return "it has a search, whose branches come of what it drew";
+	case EV_handover: return "it has prompts that other ranks computed beside its steps";
+	default: return NULL;
+	}
+}
+
 static void on_event(void *arg, const struct history *h, const struct event *ev)
 {
 	struct reading *g = arg;
@@ -190,16 +203,6 @@ static void on_event(void *arg, const struct history *h, const struct event *ev)
 	case EV_token: on_token(g, &ev->u.token); break;
 	case EV_pin: on_pin(g, h, &ev->u.pin); break;
 	case EV_bound: on_bound(g->r, &ev->u.bound); break;
-	case EV_attached:
-		g->r->cannot = "another server computed it, and did not tell how it scheduled requests";
-		break;
-	case EV_denoise:
-		g->r->cannot = "it has a diffusion model's answers, whose steps compute whole answers";
-		break;
-	case EV_search: g->r->cannot = "it has a search, whose branches come of what it drew"; break;
-	case EV_handover:
-		g->r->cannot = "it has prompts that other ranks computed beside its steps";
-		break;
 	case EV_rewind: add_act(g, ev->u.rewind.request, ACT_REWIND, ev->u.rewind.kept); break;
 	case EV_cancel: add_act(g, ev->u.cancel.request, ACT_CANCEL, 0); break;
 	case EV_finish:
@@ -208,7 +211,7 @@ static void on_event(void *arg, const struct history *h, const struct event *ev)
 		add_act(g, ev->u.finish.request, ACT_END, ev->u.finish.reason);
 		break;
 	case EV_step: on_step(g, &ev->u.step, shape); break;
-	default: break;
+	default: g->r->cannot = cannot(ev->kind) ? cannot(ev->kind) : g->r->cannot; break;
 	}
 }
 
