@@ -27,12 +27,16 @@ static struct script *script_find(const struct recorded *r, int64_t id)
 static void add_act(struct reading *g, int64_t request, enum act_kind kind, int64_t value)
 {
 	struct script *s = script_find(g->r, request);
+	struct act a = { .kind = kind, .value = (int32_t)value, .at = g->now };
 
 	if (!s || value < 0 || value > INT32_MAX)
 		return;
+	a.after = g->r->counts.steps - s->acted;
+	/* an end comes of a step, maybe of one without a token of it; the rest between two */
+	a.at.steps += kind == ACT_END;
+	a.after += kind == ACT_END && a.after;
 	if (ROOM(g, s->act, s->cap_acts, s->n_acts))
-		s->act[s->n_acts++] =
-			(struct act){ kind, (int32_t)value, g->now, g->r->counts.steps - s->acted, false };
+		s->act[s->n_acts++] = a;
 	s->acted = g->r->counts.steps;
 }
 

@@ -59,6 +59,7 @@ static int64_t submit(struct engine *e, uint32_t *seed, int which)
 	if (grammar && which % 2) {
 		q.grammar = grammar;
 		q.ignore_end = false;
+		q.bound_from = which % 8 == 5 ? q.n_ids - 1 : 0; /* its prompt does not follow it */
 	}
 	for (uint32_t token = 0; which % 5 == 4 && token < 100; token += 9)
 		sample_bias_add(&q.params.logit_bias, token, 2.5, NULL);
@@ -349,7 +350,7 @@ static void test_grammar(void **state)
 		assert_int_equal(w.real.unfinished, 0);
 	}
 	grammar = NULL;
-	assert_true(accepted > 100);
+	assert_true(accepted > 40);
 }
 
 /* What decides the tokens is as recorded, for real and not, though nobody says it again. */
