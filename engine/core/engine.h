@@ -37,6 +37,8 @@ struct engine_given {
 	/* The token after the next n, if all these are the only ones that its grammar allows; -1: they
 	 * are not. NULL: there are no grammars. */
 	int32_t (*only)(void *arg, int64_t request, int32_t n);
+	/* Of an encoder-decoder model: the id of the token that begins an answer, and 1; else 0. */
+	int32_t start;
 };
 
 /* A declared prefix that is kept, or is being computed. */

@@ -46,6 +46,7 @@ struct script { /* one request */
 
 struct recorded {
 	struct history *history;
+	int32_t start;      /* as of struct engine_given */
 	const char *cannot; /* why it cannot be scheduled anew, or NULL */
 	struct script *script;
 	int32_t n, cap;

@@ -40,7 +40,7 @@ static void add_act(struct reading *g, int64_t request, enum act_kind kind, int6
 	s->acted = g->r->counts.steps;
 }
 
-static void on_request(struct reading *g, const struct history_request *q)
+static void on_request(struct reading *g, const struct history_request *q, int64_t input)
 {
 	struct recorded *r = g->r;
 
@@ -48,6 +48,8 @@ static void on_request(struct reading *g, const struct history_request *q)
 		return;
 	r->script[r->n++] =
 		(struct script){ .id = q->number, .arrival = g->now, .acted = r->counts.steps };
+	if (input > 0 && input < q->n_prompt)
+		r->start = q->prompt[input] + 1;
 	g->begun = true;
 }
 
@@ -203,7 +205,7 @@ static void on_event(void *arg, const struct history *h, const struct event *ev)
 		if (ev->u.setting.name.data && ev->u.setting.value.data)
 			on_setting(g, &h->setting[h->n_settings - 1]);
 		break;
-	case EV_request: on_request(g, &h->request[h->n_requests - 1]); break;
+	case EV_request: on_request(g, &h->request[h->n_requests - 1], ev->u.request.input); break;
 	case EV_token: on_token(g, &ev->u.token); break;
 	case EV_pin: on_pin(g, h, &ev->u.pin); break;
 	case EV_bound: on_bound(g->r, &ev->u.bound); break;

@@ -342,7 +342,7 @@ int whatif_rerun(struct recorded *r, const struct whatif_settings *asked, const 
 {
 	struct rerun w = { .r = r, .asked = asked, .counter = { .counts = out, .cost = cost } };
 	const struct engine_given given = { &w, r->memory.n ? &r->memory : NULL, next_token, end_of,
-		only_token };
+		only_token, r->start };
 	struct engine_options o = ENGINE_DEFAULTS;
 
 	o.given = &given;

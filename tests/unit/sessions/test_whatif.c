@@ -20,6 +20,7 @@
 
 static char model[64], file[64];
 static const char *grammar; /* of every other request */
+static int32_t begins;      /* 0, or the token with which answers begin */
 
 static void on_event(void *arg, const struct event *ev)
 {
@@ -65,6 +66,7 @@ static int64_t submit(struct engine *e, uint32_t *seed, int which)
 		sample_bias_add(&q.params.logit_bias, token, 2.5, NULL);
 	if (which % 7 == 3) {
 		q.kind = EV_REQUEST_KIND_score;
+		ids[q.n_ids - 3] = begins ? begins : ids[q.n_ids - 3];
 		q.max_tokens = 0;
 	}
 	id = engine_submit(e, &q, &err);
@@ -296,6 +298,30 @@ static void test_memory_groups(void **state)
 	assert_true(n_unseen > 100 && preempted > 0);
 }
 
+/* What an encoder reads takes steps of its own. */
+static void test_encoder(void **state)
+{
+	const struct whatif_settings none = { 0 };
+
+	(void)state;
+	for (uint32_t seed = 1; seed <= 8; seed++) {
+		struct engine_options o = options();
+		struct err e = { 0 };
+		struct whatif w;
+
+		begins = 268;
+		o.model = "tests/data/zoo/t5.gguf";
+		o.pages = 30;
+		record(seed, &o, false);
+		if (whatif_run(file, &none, &w, &e) || whatif_verify(file, &none, &o, NULL, NULL, &w, &e))
+			fail_msg("seed %u: %s", seed, e.text);
+		same("again", &w.again, &w.recorded);
+		w.real.tokens = w.recorded.tokens;
+		same("for real", &w.real, &w.recorded);
+	}
+	begins = 0;
+}
+
 /* Where something lossy changes, the cache is emptied, and its pages are others: in the simulation
  * too, and for real the tokens are those of the log. */
 static void test_changes(void **state)
@@ -452,6 +478,7 @@ int main(void)
 		cmocka_unit_test(test_as_recorded),
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_memory_groups),
+		cmocka_unit_test(test_encoder),
 		cmocka_unit_test(test_changes),
 		cmocka_unit_test(test_grammar),
 		cmocka_unit_test(test_lossy),
