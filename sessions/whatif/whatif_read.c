@@ -227,7 +227,8 @@ static void end_all(struct reading *g)
 {
 	const struct act *a;
 
-	g->r->counts = g->whole;
+	if (!g->r->history->closed)
+		g->r->counts = g->whole;
 	for (int32_t i = 0; i < g->r->n; i++) {
 		struct script *s = &g->r->script[i];
 
