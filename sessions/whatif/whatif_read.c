@@ -235,8 +235,7 @@ static void end_all(struct reading *g)
 		s->q = history_request(g->r->history, s->id);
 		for (; g->n_tokens && s->n_acts; s->n_acts--) {
 			a = &s->act[s->n_acts - 1];
-			if (a->at.tokens != g->now.tokens || a->at.steps != g->now.steps ||
-				a->kind == ACT_REWIND || a->kind == ACT_CANCEL)
+			if (!moment_has_come(&a->at, g->now) || a->kind == ACT_REWIND || a->kind == ACT_CANCEL)
 				break;
 		}
 		if (!s->n_acts || s->act[s->n_acts - 1].kind != ACT_END)

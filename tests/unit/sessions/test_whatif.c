@@ -235,12 +235,12 @@ static void test_killed(void **state)
 	int64_t preempted = 0;
 
 	(void)state;
-	for (uint32_t seed = 1; seed <= 40; seed++) {
+	for (uint32_t seed = 1; seed <= 80; seed++) {
 		struct engine_options o = options();
 		struct err e = { 0 };
 		struct whatif w;
 
-		last_step = 10 + (int)seed;
+		last_step = 10 + (int)seed % 40;
 		o.pages = 9;
 		record(seed, &o, true);
 		if (seed % 2)
