@@ -12,6 +12,7 @@ struct reading {
 	struct moment now;
 	struct whatif_counts whole; /* up to the last step that is whole */
 	bool begun, no_memory; /* begun: a request has come, so settings are changes from here on */
+	bool in_step;
 	int64_t n_tokens;
 };
 
@@ -118,6 +119,7 @@ static void on_step(struct reading *g, const struct ev_step *s, struct step_shap
 	if (s->ns > 0 && ROOM(g, steps->row, steps->cap, steps->n))
 		steps->row[steps->n++] = (struct cost_row){ .shape = shape, .ns = (double)s->ns };
 	g->whole = g->r->counts;
+	g->in_step = false;
 	g->now.steps++;
 	if (g->n_tokens) {
 		g->now.tokens += g->n_tokens;
@@ -208,6 +210,8 @@ static void on_event(void *arg, const struct history *h, const struct event *ev)
 	case EV_request: on_request(g, &h->request[h->n_requests - 1], ev->u.request.input); break;
 	case EV_token: on_token(g, &ev->u.token); break;
 	case EV_pin: on_pin(g, h, &ev->u.pin); break;
+	case EV_lookup:
+	case EV_batch: g->in_step = true; break;
 	case EV_bound: on_bound(g->r, &ev->u.bound); break;
 	case EV_rewind: add_act(g, ev->u.rewind.request, ACT_REWIND, ev->u.rewind.kept); break;
 	case EV_cancel: add_act(g, ev->u.cancel.request, ACT_CANCEL, 0); break;
@@ -227,7 +231,7 @@ static void end_all(struct reading *g)
 {
 	const struct act *a;
 
-	if (!g->r->history->closed)
+	if (g->in_step)
 		g->r->counts = g->whole;
 	for (int32_t i = 0; i < g->r->n; i++) {
 		struct script *s = &g->r->script[i];
