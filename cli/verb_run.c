@@ -1,6 +1,7 @@
 /* cutaway run: one answer on standard output. Thread: main's. */
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/cycle.h"
 #include "base/json.h"
 #include "cli/interrupt.h"
@@ -44,10 +45,10 @@ struct run {
 	const struct tokenizer *tokenizer;
 	bool terminal;
 	/* Filled by the sink, emptied after each step. */
-	struct ev_token token[2 * DRAFT_MAX]; /* spans are not valid */
+	struct ev_token *token;               /* spans are not valid */
 	struct ev_price price[2 * DRAFT_MAX]; /* with a twin: of the same tokens */
-	int n_tokens, n_prices;
-	bool finished;
+	int n_tokens, cap_tokens, n_prices;
+	bool finished, no_memory;
 	enum ev_code_finish reason;
 	char why[256];
 	struct utf8_stream stream; /* of --json */
@@ -61,8 +62,12 @@ struct run {
 static void on_event(void *arg, const struct event *ev)
 {
 	struct run *r = arg;
-	if (ev->kind == EV_token && r->n_tokens < 2 * DRAFT_MAX)
-		r->token[r->n_tokens++] = ev->u.token;
+	if (ev->kind == EV_token) {
+		if (ARRAY_ROOM(r->token, r->cap_tokens, r->n_tokens + 1))
+			r->token[r->n_tokens++] = ev->u.token;
+		else
+			r->no_memory = true;
+	}
 	if (ev->kind == EV_price && r->n_prices < 2 * DRAFT_MAX)
 		r->price[r->n_prices++] = ev->u.price;
 	if (ev->kind == EV_finish) {
@@ -127,7 +132,7 @@ static int emit(struct run *r, struct err *e)
 			return -1;
 	}
 	r->n_tokens = r->n_prices = 0;
-	return out_flush(e);
+	return r->no_memory ? err_set(e, ERR_MEMORY, "out of memory for the answer") : out_flush(e);
 }
 
 /* Prints what is still held back when the answer has ended. */
@@ -264,6 +269,7 @@ static int run_verb(const struct cli *c, struct err *e)
 	free(ids);
 	free(read);
 	free(r.held.text);
+	free(r.token);
 	return e->code ? -1 : 0;
 }
 

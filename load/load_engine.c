@@ -328,7 +328,7 @@ int load_inside(
 	const struct load_options *o, const struct load_engine *by, struct load_point *p, struct err *e)
 {
 	struct inside s = { .o = o, .by = by, .p = p };
-	const struct engine_given given = { &s, NULL, next_token, never_end };
+	const struct engine_given given = { &s, NULL, next_token, never_end, NULL, 0 };
 	struct session_options so = {
 		.engine = by->engine, .sink = on_event, .arg = &s, .record = by->record
 	};

@@ -24,6 +24,13 @@ struct schema_view {
 };
 extern const struct schema_view schema_views[]; /* ends with name NULL */
 
+/* SQL: a row with request, seq and pos is not of what its request let go of when it went back. and:
+ * " AND …" of the rewinds w that count, or "". */
+#define SCHEMA_KEPT(row, and)                                                                      \
+	"NOT EXISTS (SELECT 1 FROM rewind w\n"                                                         \
+	"\t\tWHERE w.request = " row ".request AND w.seq > " row ".seq AND w.kept <= " row ".pos" and  \
+		")"
+
 struct schema_index {
 	const char *sql, *why;
 };

@@ -51,10 +51,7 @@
 	name "(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM " name " WHERE i + 1 < " below ")"
 #define CODE(list, column) "(SELECT name FROM code WHERE list = '" list "' AND value = " column ")"
 #define STEP_OF(row) "(SELECT s.step FROM step s WHERE s.seq > " row ".seq ORDER BY s.seq LIMIT 1)"
-/* Not of what was rewound. */
-#define KEPT(row)                                                                                  \
-	"NOT EXISTS (SELECT 1 FROM rewind w\n"                                                         \
-	"\t\tWHERE w.request = " row ".request AND w.seq > " row ".seq AND w.kept <= " row ".pos)"
+#define KEPT(row) SCHEMA_KEPT(row, "")
 
 /* A line of SQL is a line here. */
 /* clang-format off */
@@ -125,16 +122,21 @@ const struct schema_view schema_views[] = {
 		"FROM price p WHERE " KEPT("p") " GROUP BY request" },
 	{ "prompt_tokens",
 		"the prompt of each request, token by token",
-		"WITH RECURSIVE " COUNT("n", "(SELECT max(length(prompt) / 4) FROM request)") "\n"
+		/* in parts, since each substr() of a column reads all of it */
+		"WITH RECURSIVE " COUNT("n", "256") ",\n"
+		"part(request, at, ids, rest) AS (\n"
+		"\tSELECT request, 0, substr(prompt, 1, 1024), substr(prompt, 1025) FROM request\n"
+		"\tUNION ALL SELECT request, at + 256, substr(rest, 1, 1024), substr(rest, 1025)\n"
+		"\tFROM part WHERE length(rest) ORDER BY 1, 2)\n"
 		"SELECT p.request, p.pos, p.id, CAST(v.bytes AS TEXT) AS text\n"
-		"FROM (SELECT r.request, n.i AS pos, " U32("r.prompt", "4 * n.i + 1") " AS id\n"
-		"\tFROM request r CROSS JOIN n ON n.i < length(r.prompt) / 4) p\n"
+		"FROM (SELECT q.request, q.at + n.i AS pos, " U32("q.ids", "4 * n.i + 1") " AS id\n"
+		"\tFROM part q CROSS JOIN n ON n.i < length(q.ids) / 4) p\n"
 		"LEFT JOIN vocab v ON v.id = p.id" },
 	{ "candidates",
 		"the best tokens before each draw and the drawn one; tempered_p: after penalties and "
 		"temperature, before the cuts; arrival is NULL where one was cut, rank where it is not "
 		"known",
-		"WITH RECURSIVE " COUNT("n", "256") ",\n"
+		"WITH RECURSIVE " COUNT("n", "32") ",\n"
 		EXPONENTS "\n"
 		"SELECT c.seq, c.step, c.request, c.pos,\n"
 		"\tCASE WHEN c.id = c.drawn AND (c.bound OR c.i IN (7, c.n - 1)) THEN c.rank\n"
@@ -222,7 +224,7 @@ const struct schema_view schema_views[] = {
 		"FROM step s" },
 	{ "kernel_stages",
 		"time, bytes and operations of each kernel stage, step by step",
-		"WITH RECURSIVE " COUNT("n", "256") ",\n"
+		"WITH RECURSIVE " COUNT("n", "32") ",\n"
 		BYTES ",\n"
 		"width(seq, step, stages, ns, bytes, ops) AS (SELECT seq, step, stages, "
 		"" BYTE("stages", "1") " - 1,\n"

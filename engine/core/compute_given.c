@@ -14,6 +14,7 @@ static int given_open(struct engine *e, const struct engine_options *o, struct e
 	i->n_layers = i->n_heads = i->n_kv_heads = i->head_dim = i->dim = 1;
 	i->vocab = INT32_MAX;
 	i->ctx = o->ctx;
+	i->start = o->given->start - 1;
 	e->specs = o->given->memory ? *o->given->memory : memory_paged_specs(1, 1, 1);
 	e->given = o->given;
 	return 0;

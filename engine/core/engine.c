@@ -101,8 +101,8 @@ static int open_all(struct engine *e, struct err *err)
 	if (engine_handover_check(o, err) || engine_ranks_open(e, o, err) ||
 		e->compute->open(e, o, err))
 		return -1;
-	for (int i = 0; e->model && request_forms[i]; i++)
-		if (request_forms[i]->of(e->model))
+	for (int i = 0; request_forms[i]; i++)
+		if (request_forms[i]->of(e))
 			e->form = request_forms[i];
 	engine_fit_steps(o, e->kernels && !k_is_host(e->kernels));
 	if (o->abandon && atomic_load(o->abandon))

@@ -31,8 +31,14 @@ struct engine_given {
 	/* The next token of the request. False: not known yet; next() is called again in the next
 	 * step. */
 	bool (*next)(void *arg, int64_t request, int32_t *id);
-	/* Called after a token: -1, or why the request ends there (enum ev_code_finish). */
+	/* Called after a token, or after next() had none: -1, or why the request ends there (enum
+	 * ev_code_finish). */
 	int (*end)(void *arg, int64_t request);
+	/* The token after the next n, if all these are the only ones that its grammar allows; -1: they
+	 * are not. NULL: there are no grammars. */
+	int32_t (*only)(void *arg, int64_t request, int32_t n);
+	/* Of an encoder-decoder model: the id of the token that begins an answer, and 1; else 0. */
+	int32_t start;
 };
 
 /* A declared prefix that is kept, or is being computed. */

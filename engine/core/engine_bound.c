@@ -68,21 +68,28 @@ bool engine_allow(struct engine *e, const struct request *r, int32_t pos)
 
 /* ---- drafts ---- */
 
-/* The tokens that follow without a choice. An end of the text is left to the draw. */
-static void draft_forced(struct request *r, int32_t state, int32_t most)
+/* The token that follows the next n without a choice; -1: there is none. An end of the text is left
+ * to the draw. */
+static int32_t only(const struct engine *e, struct request *r, int32_t *state, int32_t n)
+{
+	const char *why;
+	const struct mask *m = r->bound ? bound_mask(r->bound, *state, &why) : NULL;
+
+	if (!r->bound)
+		return e->given->only(e->given->arg, r->id, n);
+	if (!m || m->only < 0)
+		return -1;
+	*state = bound_next(r->bound, *state, m->only, r->n_ids + n);
+	return *state == STATE_DEAD ? -1 : m->only;
+}
+
+static void draft_forced(const struct engine *e, struct request *r, int32_t state, int32_t most)
 {
 	struct draft *t = &r->draft;
-	const struct mask *m;
-	const char *why;
+	int32_t id;
 
-	for (t->n = 0; t->n < most; draft_add(t, t->n - 1, m->only, 1)) {
-		m = bound_mask(r->bound, state, &why);
-		if (!m || m->only < 0)
-			break;
-		state = bound_next(r->bound, state, m->only, r->n_ids + t->n);
-		if (state == STATE_DEAD)
-			break;
-	}
+	for (t->n = 0; t->n < most && (id = only(e, r, &state, t->n)) >= 0;)
+		draft_add(t, t->n - 1, id, 1);
 	t->by = t->n ? drafter : NULL;
 }
 
@@ -112,18 +119,18 @@ static void cut_drafts(struct request *r, int32_t state)
 /* By modified rejection a guess that was drawn counts though it is rejected, so all are left. */
 void engine_bind_draft(struct engine *e, struct request *r, int32_t nodes, int32_t depth)
 {
-	const int32_t state = bound_state(r->bound, r->ids, r->n_ids);
+	const int32_t state = r->bound ? bound_state(r->bound, r->ids, r->n_ids) : 0;
 	const int32_t most = nodes < depth ? nodes : depth;
 	struct draft guessed;
 
 	if (state == STATE_DEAD)
 		return;
 	guessed = r->draft;
-	draft_forced(r, state, most);
+	draft_forced(e, r, state, most);
 	if (r->draft.n)
 		return;
 	r->draft = guessed;
-	if (!e->draft.rejection)
+	if (r->bound && !e->draft.rejection)
 		cut_drafts(r, state);
 }
 

@@ -38,13 +38,18 @@ static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct 
 		.out = &r->draft };
 }
 
+static bool gives_only(const struct engine *e)
+{
+	return e->given && e->given->only;
+}
+
 /* The jobs are of those of r that may be drafted for, in their order. */
 static void bind_drafts(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 {
 	const struct draft_job *job = e->draft.jobs;
 
 	for (int32_t i = 0; i < n && e->set.kv_cache; i++)
-		if (r[i]->bound && !request_is_chosen(r[i]) && job->request == r[i]->id)
+		if ((r[i]->bound || gives_only(e)) && !request_is_chosen(r[i]) && job->request == r[i]->id)
 			engine_bind_draft(e, r[i], nodes, job++->depth);
 		else
 			job += job->request == r[i]->id;
@@ -90,7 +95,7 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 {
 	struct engine *e = arg;
 	int64_t start = now_ns();
-	bool any = e->draft.ops || e->draft.heard;
+	bool any = e->draft.ops || e->draft.heard || gives_only(e);
 
 	for (int32_t i = 0; i < n; i++)
 		any |= r[i]->bound != NULL;

@@ -80,8 +80,8 @@ struct engine_looking {
 /* What a model needs of its requests beyond the tokens of a prompt: an encoder's input, a diffusion
  * model's canvas. */
 struct request_form {
-	bool (*of)(const struct model *m); /* whether the model's requests have it */
-	int32_t max_out;                   /* outputs that a step has; 0: as other models' */
+	bool (*of)(const struct engine *e); /* whether its requests have it */
+	int32_t max_out;                    /* outputs that a step has; 0: as other models' */
 	/* ERR_USAGE where the model cannot do what q asks for; owned: for a search. May give q other
 	 * ids, which *ids then is, malloc'd, for the caller to free. */
 	int (*vet)(const struct engine *e, struct engine_request *q, bool owned, int32_t **ids,

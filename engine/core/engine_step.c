@@ -46,10 +46,10 @@ static void add_top(struct engine *e, const struct request *r, int32_t out)
 }
 
 /* Nothing could be drawn: -1, the newest token's row is computed again; else why r ends. */
-static int undrawn(const struct request *r, const char **why)
+static int undrawn(const struct engine *e, const struct request *r, const char **why)
 {
-	*why = r->bound ? engine_bound_why(r) : NULL;
-	return r->bound ? EV_FINISH_failed : -1;
+	*why = e->given ? NULL : engine_bound_why(r);
+	return e->given ? e->given->end(e->given->arg, r->id) : EV_FINISH_failed;
 }
 
 static void append(struct engine *e, struct request *r, int32_t out, enum ev_code_source source)
@@ -112,7 +112,7 @@ static void after_decode(struct engine *e, const struct plan_item *item)
 		int32_t out = item->out + 1 + node;
 
 		if (!e->compute->draw(e, r, r->n_ids, out)) {
-			end = undrawn(r, &why);
+			end = undrawn(e, r, &why);
 			break;
 		}
 		r->computed++;
@@ -144,7 +144,7 @@ static void after_prefill(struct engine *e, const struct plan_item *item)
 		return;
 	}
 	if (item->n_out && !e->compute->draw(e, r, r->n_ids, item->out)) {
-		end = undrawn(r, &why);
+		end = undrawn(e, r, &why);
 		r->computed -= end < 0;
 	} else if (item->n_out) {
 		append(e, r, item->out, EV_SOURCE_plain);

@@ -318,9 +318,9 @@ static const struct request_kind canvas_kind = {
 		"them",
 };
 
-static bool is_diffusion(const struct model *m)
+static bool is_diffusion(const struct engine *e)
 {
-	return m->diffusion.on;
+	return e->model && e->model->diffusion.on;
 }
 
 const struct request_form canvas_form = {

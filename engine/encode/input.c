@@ -1,5 +1,6 @@
-/* Requests of an encoder-decoder model: the first token that begins an answer (model.h, start) ends
- * the input. So what is input follows from the tokens, as logits must. Thread: the engine's. */
+/* Requests of an encoder-decoder model: the first token that begins an answer (engine.h, start)
+ * ends the input. So what is input follows from the tokens, as logits must. Thread: the engine's.
+ */
 #include "engine/core/engine_impl.h"
 
 /* Tokens before the first that begins an answer; n: there is none. */
@@ -7,7 +8,7 @@ static int32_t input_of(const struct engine *e, const int32_t *ids, int32_t n)
 {
 	int32_t i = 0;
 
-	while (i < n && ids[i] != e->model->start)
+	while (i < n && ids[i] != e->info.start)
 		i++;
 	return i;
 }
@@ -26,7 +27,7 @@ static int check_input(const struct engine *e, const struct engine_request *q, s
 		return err_set(err, ERR_USAGE,
 			"this model answers an input: an input alone has nothing to score; after it must come "
 			"the token that begins an answer (id %d), and the answer",
-			e->model->start);
+			e->info.start);
 	if (q->kind == EV_REQUEST_KIND_embed)
 		return err_set(err, ERR_USAGE,
 			"an encoder-decoder model has no final state of its input that stands for a text");
@@ -49,13 +50,13 @@ static int32_t close_input(const struct engine *e, int32_t *ids, int32_t n)
 
 	if (t && tokenizer_adds_eos(t) && ids[n - 1] != tokenizer_eos(t))
 		ids[n++] = tokenizer_eos(t);
-	ids[n++] = e->model->start;
+	ids[n++] = e->info.start;
 	return n;
 }
 
-static bool has_encoder(const struct model *m)
+static bool has_encoder(const struct engine *e)
 {
-	return m->n_encoder > 0;
+	return e->info.start >= 0;
 }
 
 static int vet(

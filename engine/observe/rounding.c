@@ -51,6 +51,8 @@ static int apply(struct engine *e, const struct engine_options *to, const struct
 	const enum k_round_to round = choice ? (enum k_round_to)(choice - 1) : K_N_ROUNDS;
 	struct floats *s = again ? NULL : e->floats;
 
+	if (!e->model && (again || strcmp(to->activations, e->set.activations) != 0))
+		engine_clear_prefix(e); /* tokens are given: what depends on them goes as if computed */
 	if (!e->model || (s && (choice || form) && floats_rounding(s) == round))
 		return 0;
 	if (!choice && !form)
@@ -83,7 +85,7 @@ int engine_apply_weights(struct engine *e, struct engine_options *to, struct err
 		return -1;
 	name = own ? name : form_name(&form, room);
 	/* what is there stays, and copies of the own weights are made for activations alone */
-	if (strcmp(name, e->weights) != 0 && !(own && !e->floats) &&
+	if (strcmp(name, e->weights) != 0 && !(own && !e->floats && e->model) &&
 		apply(e, to, own ? NULL : &form, true, err))
 		return -1;
 	snprintf(e->weights, sizeof e->weights, "%s", name);

@@ -35,7 +35,7 @@ struct diff_distance {
 	int32_t n;          /* positions that both have */
 	int32_t same;       /* of these, with the same token */
 	int32_t n_top, top; /* positions whose most probable tokens are known; and equal */
-	int32_t n_kl;       /* positions whose divergence is known */
+	int32_t n_kl, none; /* positions whose divergence is known; of them with equal logits */
 	double kl, kl_max;  /* nats, D(A || B): mean and largest */
 };
 

@@ -56,6 +56,7 @@ static void add_position(struct diff *d, struct diff_distance *to, const struct 
 	if (a->hash == b->hash && a->hash != EV_NULL_I && d->same_model) {
 		to->n_top++;
 		to->top++;
+		to->none++;
 		add_kl(to, 0);
 		return;
 	}

@@ -133,7 +133,7 @@ static void print_distance(const struct diff_distance *d, const char *where, FIL
 	fprintf(out, "      %s: %d positions of both, the same token at %d", where, d->n, d->same);
 	if (d->n_top)
 		fprintf(out, ", the same best token at %d of %d", d->top, d->n_top);
-	if (d->n_kl && d->kl_max == 0)
+	if (d->n_kl && d->none == d->n_kl)
 		fprintf(out, ", KL 0");
 	else if (d->n_kl)
 		fprintf(out, ", KL at least %.4g nats (largest %.4g)", d->kl, d->kl_max);

@@ -6,6 +6,7 @@
  * Requests arrive when as many tokens have been generated as at their recorded arrival (and as many
  * steps have passed since), so that they come earlier under a faster setting, as from a client that
  * waits for its answers. Tokens that speculation drew by modified rejection are taken as recorded.
+ * Of drafts that a grammar cut before they were verified a log does not tell.
  * Where a user stopped or rewound a request, a faster run may already be further: that is done
  * again so many steps after its newest token as in the log, and at the latest when it has drawn
  * beyond the log, so the number of kept drafts may be off by a few. Requests that a log leaves

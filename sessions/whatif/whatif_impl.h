@@ -21,6 +21,7 @@ struct act {
 	int32_t value; /* token id; tokens kept; reason of the end */
 	struct moment at;
 	int64_t after; /* steps since the act before it */
+	bool only;     /* a token that was the only one its grammar allowed */
 };
 
 struct change { /* of a setting, after the start */
@@ -45,8 +46,8 @@ struct script { /* one request */
 
 struct recorded {
 	struct history *history;
-	bool denoised; /* it has a diffusion model's answer, whose steps compute all of it */
-	bool searched; /* it has a search, whose requests depend on drawn tokens */
+	int32_t start;      /* as of struct engine_given */
+	const char *cannot; /* why it cannot be scheduled anew, or NULL */
 	struct script *script;
 	int32_t n, cap;
 	struct engine_options settings; /* at the start */
@@ -77,9 +78,9 @@ int whatif_read(const char *path, struct recorded *r, struct err *e);
 void whatif_free(struct recorded *r);
 /* The row of a setting that can be asked about, or NULL. */
 const struct setting *whatif_setting(const char *name);
-/* Is this recorded change applied in a run with this question? Not if the question sets the same
- * setting. */
-bool whatif_changes(const struct whatif_settings *asked, const struct change *c);
+/* Is this recorded change applied in a run with this question, with the model or not? Not if the
+ * question sets the same setting. */
+bool whatif_changes(const struct whatif_settings *asked, const struct change *c, bool real);
 /* base with the recorded settings, then those of the question. */
 struct engine_options whatif_whole(
 	const struct recorded *r, const struct whatif_settings *s, const struct engine_options *base);

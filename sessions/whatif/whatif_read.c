@@ -10,7 +10,9 @@ struct reading {
 	struct recorded *r;
 	struct counter counter;
 	struct moment now;
+	struct whatif_counts whole; /* up to the last step that is whole */
 	bool begun, no_memory; /* begun: a request has come, so settings are changes from here on */
+	bool in_step;
 	int64_t n_tokens;
 };
 
@@ -26,16 +28,20 @@ static struct script *script_find(const struct recorded *r, int64_t id)
 static void add_act(struct reading *g, int64_t request, enum act_kind kind, int64_t value)
 {
 	struct script *s = script_find(g->r, request);
+	struct act a = { .kind = kind, .value = (int32_t)value, .at = g->now };
 
 	if (!s || value < 0 || value > INT32_MAX)
 		return;
+	a.after = g->r->counts.steps - s->acted;
+	/* an end comes of a step, maybe of one without a token of it; the rest between two */
+	a.at.steps += kind == ACT_END;
+	a.after += kind == ACT_END && a.after;
 	if (ROOM(g, s->act, s->cap_acts, s->n_acts))
-		s->act[s->n_acts++] =
-			(struct act){ kind, (int32_t)value, g->now, g->r->counts.steps - s->acted };
+		s->act[s->n_acts++] = a;
 	s->acted = g->r->counts.steps;
 }
 
-static void on_request(struct reading *g, const struct history_request *q)
+static void on_request(struct reading *g, const struct history_request *q, int64_t input)
 {
 	struct recorded *r = g->r;
 
@@ -43,6 +49,8 @@ static void on_request(struct reading *g, const struct history_request *q)
 		return;
 	r->script[r->n++] =
 		(struct script){ .id = q->number, .arrival = g->now, .acted = r->counts.steps };
+	if (input > 0 && input < q->n_prompt)
+		r->start = q->prompt[input] + 1;
 	g->begun = true;
 }
 
@@ -62,10 +70,12 @@ static void put_setting(struct recorded *r, const char *name, const char *value)
 		setting_put(s, &r->settings, value, NULL);
 }
 
-/* A log cannot answer for another visibility, but a change of it empties the prefix cache. */
-static bool changes_mask(const char *name)
+/* A log cannot answer for other values, but a change of these empties the prefix cache. */
+static bool is_lossy(const char *name)
 {
-	return !strcmp(name, "visible");
+	const struct setting *s = setting_find(engine_settings, name);
+
+	return s && s->effect == SETTING_LOSSY;
 }
 
 static void on_setting(struct reading *g, const struct history_setting *v)
@@ -73,7 +83,7 @@ static void on_setting(struct reading *g, const struct history_setting *v)
 	struct recorded *r = g->r;
 	struct change c = { .at = g->now, .after = r->n, .name = v->name, .value = v->value };
 
-	if (!g->begun && !changes_mask(c.name)) {
+	if (!g->begun) {
 		put_setting(r, c.name, c.value);
 		return;
 	}
@@ -108,6 +118,8 @@ static void on_step(struct reading *g, const struct ev_step *s, struct step_shap
 
 	if (s->ns > 0 && ROOM(g, steps->row, steps->cap, steps->n))
 		steps->row[steps->n++] = (struct cost_row){ .shape = shape, .ns = (double)s->ns };
+	g->whole = g->r->counts;
+	g->in_step = false;
 	g->now.steps++;
 	if (g->n_tokens) {
 		g->now.tokens += g->n_tokens;
@@ -121,14 +133,23 @@ static bool has_window(const struct ev_memory *m)
 	return m->kind == EV_MEMORY_KIND_window || m->kind == EV_MEMORY_KIND_recent;
 }
 
-static void on_memory(struct recorded *r, const struct ev_memory *m)
+/* In a format of its own size, a changed one's pages are others: both come of the heads' size. */
+static int32_t size_of(int64_t told)
 {
-	if (m->memory != r->memory.n || r->memory.n == MEMORY_GROUPS || !memory_kind_of(m->kind) ||
-		(has_window(m) && (m->window < 1 || m->window > INT32_MAX)))
+	return told >= 1 && told <= 1 << 16 ? (int32_t)told : 1;
+}
+
+/* Told again when a setting changes it, which the change does here, too. */
+static void on_memory(struct reading *g, const struct history *h, const struct ev_memory *m)
+{
+	struct recorded *r = g->r;
+
+	if (g->begun || m->memory != r->memory.n || r->memory.n == MEMORY_GROUPS ||
+		!memory_kind_of(m->kind) || (has_window(m) && (m->window < 1 || m->window > INT32_MAX)))
 		return;
 	r->memory.group[r->memory.n++] = (struct memory_spec){ .kind = memory_kind_of(m->kind),
 		.n_layers = 1,
-		.kv = { .n_kv_heads = 1, .head_dim = 1 },
+		.kv = { .n_kv_heads = size_of(h->n_kv_heads), .head_dim = size_of(h->head_dim) },
 		.window = has_window(m) ? (int32_t)m->window : 0,
 		.state_bytes = 1 };
 }
@@ -145,6 +166,28 @@ static void on_token(struct reading *g, const struct ev_token *t)
 	add_act(g, t->request, forced ? ACT_FORCED : ACT_DRAWN, t->id);
 }
 
+/* Told right after its token. */
+static void on_bound(const struct recorded *r, const struct ev_bound *b)
+{
+	struct script *s = script_find(r, b->request);
+
+	if (s && s->n_acts)
+		s->act[s->n_acts - 1].only = b->forced == 1;
+}
+
+/* Why a log with such an event cannot be scheduled anew, or NULL. */
+static const char *cannot(enum ev_kind kind)
+{
+	switch (kind) {
+	case EV_attached:
+		return "another server computed it, and did not tell how it scheduled requests";
+	case EV_denoise: return "it has a diffusion model's answers, whose steps compute whole answers";
+	case EV_search: return "it has a search, whose branches come of what it drew";
+	case EV_handover: return "it has prompts that other ranks computed beside its steps";
+	default: return NULL;
+	}
+}
+
 static void on_event(void *arg, const struct history *h, const struct event *ev)
 {
 	struct reading *g = arg;
@@ -159,16 +202,17 @@ static void on_event(void *arg, const struct history *h, const struct event *ev)
 		g->r->settings.page_size = (int32_t)ev->u.session.page_size;
 		g->r->settings.pages = (int32_t)ev->u.session.pages;
 		break;
-	case EV_memory: on_memory(g->r, &ev->u.memory); break;
+	case EV_memory: on_memory(g, h, &ev->u.memory); break;
 	case EV_setting:
 		if (ev->u.setting.name.data && ev->u.setting.value.data)
 			on_setting(g, &h->setting[h->n_settings - 1]);
 		break;
-	case EV_request: on_request(g, &h->request[h->n_requests - 1]); break;
+	case EV_request: on_request(g, &h->request[h->n_requests - 1], ev->u.request.input); break;
 	case EV_token: on_token(g, &ev->u.token); break;
 	case EV_pin: on_pin(g, h, &ev->u.pin); break;
-	case EV_denoise: g->r->denoised = true; break;
-	case EV_search: g->r->searched = true; break;
+	case EV_lookup:
+	case EV_batch: g->in_step = true; break;
+	case EV_bound: on_bound(g->r, &ev->u.bound); break;
 	case EV_rewind: add_act(g, ev->u.rewind.request, ACT_REWIND, ev->u.rewind.kept); break;
 	case EV_cancel: add_act(g, ev->u.cancel.request, ACT_CANCEL, 0); break;
 	case EV_finish:
@@ -177,17 +221,27 @@ static void on_event(void *arg, const struct history *h, const struct event *ev)
 		add_act(g, ev->u.finish.request, ACT_END, ev->u.finish.reason);
 		break;
 	case EV_step: on_step(g, &ev->u.step, shape); break;
-	default: break;
+	default: g->r->cannot = cannot(ev->kind) ? cannot(ev->kind) : g->r->cannot; break;
 	}
 }
 
-/* The log ends before some requests do: it was killed, or still grows. */
+/* The log ends before some requests do, maybe in the middle of a step, which does not count: it was
+ * killed, or still grows. */
 static void end_all(struct reading *g)
 {
+	const struct act *a;
+
+	if (g->in_step)
+		g->r->counts = g->whole;
 	for (int32_t i = 0; i < g->r->n; i++) {
 		struct script *s = &g->r->script[i];
 
 		s->q = history_request(g->r->history, s->id);
+		for (; g->n_tokens && s->n_acts; s->n_acts--) {
+			a = &s->act[s->n_acts - 1];
+			if (!moment_has_come(&a->at, g->now) || a->kind == ACT_REWIND || a->kind == ACT_CANCEL)
+				break;
+		}
 		if (!s->n_acts || s->act[s->n_acts - 1].kind != ACT_END)
 			add_act(g, s->id, ACT_CANCEL, 0);
 	}
@@ -198,11 +252,8 @@ static int whatif_check(const char *path, const struct recorded *r, struct err *
 	char value[64];
 	struct err why;
 
-	if (r->history->attached)
-		return err_set(e, ERR_INPUT,
-			"%s: its answers were computed by another server, which did not tell how it scheduled "
-			"them: nothing can be scheduled anew",
-			path);
+	if (r->cannot)
+		return err_set(e, ERR_INPUT, "%s cannot be scheduled anew: %s", path, r->cannot);
 	for (const struct setting *s = engine_settings; s->name; s++) {
 		setting_text(s, &r->settings, value, sizeof value);
 		if (whatif_setting(s->name) && setting_check(s, value, &why))
@@ -214,16 +265,6 @@ static int whatif_check(const char *path, const struct recorded *r, struct err *
 			e, ERR_INPUT, "%s: its pages and context make no sense, or are missing", path);
 	if (!r->n)
 		return err_set(e, ERR_INPUT, "%s: no request was recorded", path);
-	if (r->denoised)
-		return err_set(e, ERR_INPUT,
-			"%s: a diffusion model's answers were recorded, whose steps compute whole answers: "
-			"only what goes on token by token can be scheduled anew",
-			path);
-	if (r->searched)
-		return err_set(e, ERR_INPUT,
-			"%s: a search was recorded, whose branches come of what others drew: it cannot be "
-			"scheduled anew",
-			path);
 	return 0;
 }
 
@@ -288,13 +329,15 @@ int whatif_ask(struct whatif_settings *s, const char *name, const char *value, s
 	return 0;
 }
 
-bool whatif_changes(const struct whatif_settings *asked, const struct change *c)
+bool whatif_changes(const struct whatif_settings *asked, const struct change *c, bool real)
 {
 	const struct setting *row = whatif_setting(c->name);
 
 	if (row == &engine_settings[ENGINE_AT_pages] && asked->given[ENGINE_AT_page_size])
 		return false; /* so many of another size */
-	return changes_mask(c->name) || (row && !asked->given[row - engine_settings]);
+	if (!row)
+		return is_lossy(c->name) || (real && !strcmp(c->name, "rule"));
+	return !asked->given[row - engine_settings];
 }
 
 struct engine_options whatif_whole(

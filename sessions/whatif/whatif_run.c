@@ -10,6 +10,7 @@ struct rerun {
 	struct recorded *r;
 	struct engine *e;
 	const struct whatif_settings *asked;
+	bool real; /* with the model */
 	struct counter counter;
 	struct moment now;
 	int32_t next, next_change;
@@ -63,6 +64,14 @@ static bool next_token(void *arg, int64_t request, int32_t *id)
 static int end_of(void *arg, int64_t request)
 {
 	return is_next(script_of(arg, request), ACT_END) ? EV_FINISH_end : -1;
+}
+
+static int32_t only_token(void *arg, int64_t request, int32_t n)
+{
+	const struct script *q = script_of(arg, request);
+	const struct act *a = n < q->n_acts - q->at ? &q->act[q->at + n] : NULL;
+
+	return a && a->only ? a->value : -1;
 }
 
 /* ---- what the engine says ---- */
@@ -141,8 +150,10 @@ static int submit(struct rerun *w, int32_t which, struct err *e)
 	q->at = 0;
 	q->acted = w->counter.counts->steps;
 	q->overdrawn = false;
-	/* an end-of-turn token ends it here, too; after a stop string it is cancelled by the script */
-	spec.ignore_end = !last || last->kind != ACT_END || last->value != EV_FINISH_end;
+	/* an end-of-turn token ends it here, too, as one always does where a grammar rules; after a
+	 * stop string it is cancelled by the script */
+	spec.ignore_end =
+		!*h->grammar && (!last || last->kind != ACT_END || last->value != EV_FINISH_end);
 	if (q->refused || q->q->kind == EV_REQUEST_KIND_verify)
 		return 0;
 	w->open[w->n_open++] = which; /* it may end at once */
@@ -158,6 +169,25 @@ static void unpin(struct rerun *w, int64_t recorded)
 			engine_unpin(w->e, w->r->script[i].now);
 }
 
+/* Most settings change while nothing runs, as it was when they did. */
+static bool is_change_due(const struct rerun *w, const struct change *c)
+{
+	const struct setting *s = setting_find(engine_settings, c->name);
+
+	return !w->n_open || ((!s || s->when > SETTING_IDLE) && moment_has_come(&w->now, c->at));
+}
+
+static void change(struct rerun *w, const struct change *c)
+{
+	struct err lacks = { 0 }; /* this version, the setting: then it stays */
+
+	w->next_change++;
+	if (c->unpin)
+		unpin(w, c->unpin);
+	else if (whatif_changes(w->asked, c, w->real))
+		engine_set(w->e, c->name, c->value, &lacks);
+}
+
 /* Inputs of the same moment come in the order of the log. */
 static int let_in(struct rerun *w, struct err *e)
 {
@@ -165,12 +195,10 @@ static int let_in(struct rerun *w, struct err *e)
 		const struct change *c =
 			w->next_change < w->r->n_changes ? &w->r->change[w->next_change] : NULL;
 
-		if (c && w->next >= c->after && (moment_has_come(&w->now, c->at) || !w->n_open)) {
-			w->next_change++;
-			if (c->unpin)
-				unpin(w, c->unpin);
-			else if (whatif_changes(w->asked, c))
-				engine_set(w->e, c->name, c->value, NULL); /* or this version lacks the setting */
+		if (c && w->next >= c->after) {
+			if (!is_change_due(w, c))
+				return 0;
+			change(w, c);
 		} else if (w->next == w->r->n ||
 				   (w->n_open && !moment_has_come(&w->now, w->r->script[w->next].arrival))) {
 			return 0;
@@ -273,12 +301,13 @@ static int run_all(struct rerun *w, bool (*progress)(void *arg, int64_t done, in
 /* What decides the tokens, and how they are kept, as the first request had it; without a model
  * nothing is rejected. Texts of *o then point to l's. */
 static int put_recorded(
-	const struct history *h, struct lossy_settings *l, struct engine_options *o, struct err *e)
+	const struct rerun *w, struct lossy_settings *l, struct engine_options *o, struct err *e)
 {
+	const struct history *h = w->r->history;
 	const struct history_setting *rule = history_setting(h, "rule", h->request->seq);
 
 	*l = history_lossy(h, h->request);
-	if (rule && !o->given && setting_put(&engine_settings[ENGINE_AT_rule], o, rule->value, e))
+	if (rule && w->real && setting_put(&engine_settings[ENGINE_AT_rule], o, rule->value, e))
 		return -1;
 	return lossy_put(l, o, e);
 }
@@ -295,8 +324,8 @@ static int rerun(struct rerun *w, const struct engine_options *o,
 	w->open = calloc((size_t)w->r->n + 1, sizeof *w->open);
 	if (!w->script || !w->open) {
 		err_set(e, ERR_MEMORY, "no memory for %d requests", w->r->n);
-	} else if (!put_recorded(w->r->history, &lossy, &with, e) && !engine_open(&w->e, &with, e)) {
-		engine_observe(w->e, !with.given);
+	} else if (!put_recorded(w, &lossy, &with, e) && !engine_open(&w->e, &with, e)) {
+		engine_observe(w->e, w->real);
 		engine_add_sink(w->e, on_event, w);
 		engine_begin(w->e, NULL);
 		rc = run_all(w, progress, arg, e);
@@ -312,7 +341,8 @@ int whatif_rerun(struct recorded *r, const struct whatif_settings *asked, const 
 	struct whatif_counts *out, struct err *e)
 {
 	struct rerun w = { .r = r, .asked = asked, .counter = { .counts = out, .cost = cost } };
-	const struct engine_given given = { &w, r->memory.n ? &r->memory : NULL, next_token, end_of };
+	const struct engine_given given = { &w, r->memory.n ? &r->memory : NULL, next_token, end_of,
+		only_token, r->start };
 	struct engine_options o = ENGINE_DEFAULTS;
 
 	o.given = &given;
@@ -323,7 +353,7 @@ int whatif_rerun_for_real(struct recorded *r, const struct whatif_settings *aske
 	const struct engine_options *o, bool (*progress)(void *arg, int64_t done, int64_t all),
 	void *arg, struct whatif_counts *out, struct err *e)
 {
-	struct rerun w = { .r = r, .asked = asked, .counter = { .counts = out } };
+	struct rerun w = { .r = r, .asked = asked, .real = true, .counter = { .counts = out } };
 
 	return rerun(&w, o, progress, arg, e);
 }

@@ -4,13 +4,13 @@
 
 #include "base/text.h"
 #include "engine/lossy.h"
+#include "trace/schema.h"
 
 enum { DEAREST = 5, NAMES = 96 };
 
 /* Of a request's tokens, but those that it let go of when it went back. */
 #define PRICES                                                                                     \
-	" FROM price p WHERE request = ?1 AND seq <= ?9 AND NOT EXISTS (SELECT 1 FROM rewind w WHERE"  \
-	" w.request = p.request AND w.seq > p.seq AND w.seq <= ?9 AND w.kept <= p.pos)"
+	" FROM price p WHERE request = ?1 AND seq <= ?9 AND " SCHEMA_KEPT("p", " AND w.seq <= ?9")
 
 struct asked_at {
 	struct why *w;

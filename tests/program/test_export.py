@@ -99,6 +99,13 @@ def test_csv():
         check(f"csv: view {view}, as sqlite gives it", rows[0] == names and len(rows) == len(values) + 1 and all(map(all, same)), (rows[:2], values[:1]))
     shown = list(csv.DictReader(io.StringIO(export("csv", "--table", "tokens"), newline="")))
     check("csv: tokens with their texts", any(r["text"] and float(r["p"]) <= 1 for r in shown), shown[:2])
+    long, ids = os.path.join(TMP.name, "long.db"), [i * i % 70000 for i in range(700)]
+    shutil.copy(FILE, long)
+    with sqlite3.connect(long) as db:
+        db.execute("UPDATE request SET prompt = ? WHERE request <> 2", (struct.pack("<700I", *ids),))
+    told = list(csv.DictReader(io.StringIO(cutaway("export", long, "--to", "csv", "--table", "prompt_tokens")[1].decode(), newline="")))
+    check("csv: a prompt of several parts, token by token", [(int(r["pos"]), int(r["id"])) for r in told if r["request"] != "2"] ==
+          list(enumerate(ids)) * (query("SELECT count(*) FROM request")[0][0] - 1), told[:3])
     status, _, err = cutaway("export", FILE, "--to", "csv", "--table", "nothing")
     check("csv: a table that is not there", status == 2 and "docs/trace.md" in err, err)
 

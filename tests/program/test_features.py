@@ -114,6 +114,11 @@ def test_diffusion(name, model):
     for what, args in DENOISED.items():
         r = run(model, "--greedy", "--json", "--max-tokens", "16", "--denoise-steps", "6", *args, PROMPT)
         check(f"{name}: {what}: the same lines", r.stdout == base.stdout, r.stderr)
+    r = run(model, "--greedy", "--json", "--max-tokens", "80", "--denoise-steps", "1", PROMPT, record=DB)
+    with sqlite3.connect(DB) as db:
+        told = db.execute("SELECT pos FROM token ORDER BY pos").fetchall()
+    check(f"{name}: a step that ends the answer, all its tokens are printed", len(told) > 32 and
+          [json.loads(line)["pos"] for line in r.stdout.splitlines()] == [pos for pos, in told], (len(told), r.stderr))
     for setting, (value, why) in DIFFUSION.items():
         r = run(model, setting, value, "--max-tokens", "8", PROMPT)
         check(f"{name}: {setting} {value} is refused with the reason", r.returncode and why in r.stderr, r.stderr)

@@ -565,6 +565,9 @@ def commands(path):
     for form in ("perfetto", "jsonl", "html", "asciicast", "svg"):
         yield "export " + form, ["export", "--to", form, path], False
     yield "export csv", ["export", "--to", "csv", "--table", "token", path], True
+    if "megabytes" in path:  # the views take such blobs apart
+        for view in ("prompt_tokens", "candidates", "stage_times"):
+            yield f"export {view}", ["export", "--to", "csv", "--table", view, path], True
 
 
 def end_of(process, log):

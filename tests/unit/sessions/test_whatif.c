@@ -19,6 +19,8 @@
 #include "trace/recording.h"
 
 static char model[64], file[64];
+static const char *grammar; /* of every other request */
+static int32_t begins;      /* 0, or the token with which answers begin */
 
 static void on_event(void *arg, const struct event *ev)
 {
@@ -55,10 +57,16 @@ static int64_t submit(struct engine *e, uint32_t *seed, int which)
 	q.max_tokens = 5 + (int32_t)(next(seed) % 30);
 	q.params.temperature = which % 2 ? 0.8f : 0;
 	q.sample = which;
+	if (grammar && which % 2) {
+		q.grammar = grammar;
+		q.ignore_end = false;
+		q.bound_from = which % 8 == 5 ? q.n_ids - 1 : 0; /* its prompt does not follow it */
+	}
 	for (uint32_t token = 0; which % 5 == 4 && token < 100; token += 9)
 		sample_bias_add(&q.params.logit_bias, token, 2.5, NULL);
 	if (which % 7 == 3) {
 		q.kind = EV_REQUEST_KIND_score;
+		ids[q.n_ids - 3] = begins ? begins : ids[q.n_ids - 3];
 		q.max_tokens = 0;
 	}
 	id = engine_submit(e, &q, &err);
@@ -68,7 +76,7 @@ static int64_t submit(struct engine *e, uint32_t *seed, int which)
 }
 
 static ev_sink *extra;
-static bool mask_changes;
+static const char *changed[3]; /* a setting that changes while nothing runs, to one and the other */
 
 enum { STEPS = 4000 };
 static uint32_t cancel_each = 40, rewind_each = 30; /* so many steps, about */
@@ -91,8 +99,8 @@ static void record(uint32_t seed, const struct engine_options *given, bool goes_
 		engine_add_sink(e, extra, NULL);
 	engine_begin(e, NULL);
 	for (int step = 0; step < last_step && (which < 16 || !engine_idle(e)); step++) {
-		if (mask_changes && engine_idle(e))
-			engine_set(e, "visible", which % 2 ? "window:24" : "full", &err);
+		if (*changed && engine_idle(e) && engine_set(e, *changed, changed[1 + which % 2], &err))
+			fail_msg("%s", err.text);
 		if (which < 16 && (engine_idle(e) || next(&seed) % 6 == 0))
 			for (int n = (int)(next(&seed) % 3); n >= 0; n--)
 				submit(e, &seed, which++);
@@ -202,6 +210,24 @@ static void test_as_recorded(void **state)
 				all.recomputed);
 }
 
+/* As a kill leaves it that comes in the middle of a step: without so many of its last rows. */
+static void cut(int rows)
+{
+	char sql[120];
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+	snprintf(
+		sql, sizeof sql, "CREATE TEMP TABLE last AS SELECT max(seq) - %d AS seq FROM step", rows);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	for (int k = 0; k < EV_N_KINDS; k++) {
+		snprintf(sql, sizeof sql, "DELETE FROM main.%s WHERE seq > (SELECT seq FROM last)",
+			ev_info[k].name);
+		assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	}
+	sqlite3_close(db);
+}
+
 /* The log ends before its requests do. */
 static void test_killed(void **state)
 {
@@ -209,14 +235,16 @@ static void test_killed(void **state)
 	int64_t preempted = 0;
 
 	(void)state;
-	for (uint32_t seed = 1; seed <= 20; seed++) {
+	for (uint32_t seed = 1; seed <= 80; seed++) {
 		struct engine_options o = options();
 		struct err e = { 0 };
 		struct whatif w;
 
-		last_step = 10 + (int)seed;
+		last_step = 10 + (int)seed % 40;
 		o.pages = 9;
 		record(seed, &o, true);
+		if (seed % 2)
+			cut(seed / 2);
 		if (whatif_run(file, &s, &w, &e))
 			fail_msg("seed %u: %s", seed, e.text);
 		same("killed", &w.again, &w.recorded);
@@ -270,26 +298,85 @@ static void test_memory_groups(void **state)
 	assert_true(n_unseen > 100 && preempted > 0);
 }
 
-/* Where what rows see changes, the cache is emptied: in the simulation too. */
-static void test_mask_changes(void **state)
+/* What an encoder reads takes steps of its own. */
+static void test_encoder(void **state)
 {
 	const struct whatif_settings none = { 0 };
 
 	(void)state;
-	mask_changes = true;
 	for (uint32_t seed = 1; seed <= 8; seed++) {
 		struct engine_options o = options();
 		struct err e = { 0 };
 		struct whatif w;
 
-		o.visible = seed % 2 ? "window:40" : "full";
-		o.pages = 60;
+		begins = 268;
+		o.model = "tests/data/zoo/t5.gguf";
+		o.pages = 30;
 		record(seed, &o, false);
-		if (whatif_run(file, &none, &w, &e))
-			fail_msg("%s", e.text);
+		if (whatif_run(file, &none, &w, &e) || whatif_verify(file, &none, &o, NULL, NULL, &w, &e))
+			fail_msg("seed %u: %s", seed, e.text);
 		same("again", &w.again, &w.recorded);
+		w.real.tokens = w.recorded.tokens;
+		same("for real", &w.real, &w.recorded);
 	}
-	mask_changes = false;
+	begins = 0;
+}
+
+/* Where something lossy changes, the cache is emptied, and its pages are others: in the simulation
+ * too, and for real the tokens are those of the log. */
+static void test_changes(void **state)
+{
+	static const char *const all[][3] = { { "visible", "full", "window:24" },
+		{ "cache-format", "q8", "e4m3" }, { "cache-format", "f16", "kivi4" },
+		{ "skip-below", "0.2", "0" }, { "weights", "4/32", "model" },
+		{ "activations", "model", "e4m3" }, { "rule", "rejection", "race" } };
+	const struct whatif_settings none = { 0 };
+
+	(void)state;
+	for (uint32_t seed = 1; seed <= 14; seed++) {
+		struct engine_options o = options();
+		struct err e = { 0 };
+		struct whatif w;
+
+		memcpy(changed, all[seed % 7], sizeof changed);
+		o.visible = seed % 2 ? "window:40" : "full";
+		o.pages = 40;
+		record(seed, &o, false);
+		if (whatif_run(file, &none, &w, &e) || whatif_verify(file, &none, &o, NULL, NULL, &w, &e))
+			fail_msg("%s, seed %u: %s", *changed, seed, e.text);
+		same(*changed, &w.again, &w.recorded);
+		w.real.tokens = w.recorded.tokens;
+		same(*changed, &w.real, &w.recorded);
+	}
+	*changed = NULL;
+}
+
+/* Where a grammar rules, it says where the answer ends, for real too; and tokens that it leaves no
+ * choice but are drafted. Which guesses of others it cut, the log does not tell. */
+static void test_grammar(void **state)
+{
+	const struct whatif_settings none = { 0 };
+	int64_t accepted = 0;
+
+	(void)state;
+	grammar = "regex:[a-c]{3}, and so on[0-9]{1,9}";
+	for (uint32_t seed = 1; seed <= 9; seed++) {
+		struct engine_options o = options();
+		struct err e = { 0 };
+		struct whatif w;
+
+		o.spec = seed % 3 ? "off" : "ngram:3,1,4";
+		record(seed, &o, seed % 2);
+		if (whatif_run(file, &none, &w, &e) || whatif_verify(file, &none, &o, NULL, NULL, &w, &e))
+			fail_msg("seed %u: %s", seed, e.text);
+		accepted += seed % 3 ? w.again.accepted : 0;
+		if (seed % 3 == 0)
+			w.again.drafted = w.recorded.drafted;
+		same("again", &w.again, &w.recorded);
+		assert_int_equal(w.real.unfinished, 0);
+	}
+	grammar = NULL;
+	assert_true(accepted > 40);
 }
 
 /* What decides the tokens is as recorded, for real and not, though nobody says it again. */
@@ -391,7 +478,9 @@ int main(void)
 		cmocka_unit_test(test_as_recorded),
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_memory_groups),
-		cmocka_unit_test(test_mask_changes),
+		cmocka_unit_test(test_encoder),
+		cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_grammar),
 		cmocka_unit_test(test_lossy),
 		cmocka_unit_test(test_other_settings),
 		cmocka_unit_test(test_wrong),
