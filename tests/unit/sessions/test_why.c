@@ -14,6 +14,7 @@
 
 #include <sqlite3.h>
 
+#include "base/text.h"
 #include "engine/core/engine.h"
 #include "tests/support/tiny.h"
 #include "tests/support/why_answer.h"
@@ -162,8 +163,8 @@ static void test_miss(void **state)
 			continue; /* of a request that was preempted the first lookup is explained */
 		answer = ask("miss", at(l->request, -1));
 		seen[l->reason]++;
-		says(answer, "from the cache: %lld of %lld tokens, %lld pages", (long long)l->hit,
-			(long long)l->asked, (long long)l->hit_pages);
+		says(answer, "from the cache: %lld of %lld tokens, %lld page%s of", (long long)l->hit,
+			(long long)l->asked, (long long)l->hit_pages, plural(l->hit_pages));
 		if (l->reason == EV_PREFIX_diverged) {
 			says(answer, "parts from the nearest cached one at position %lld",
 				(long long)l->diverge_pos);
