@@ -344,6 +344,8 @@ static int act(void *arg, enum command_act what, const char *text, double number
 	}
 	r->playing = false;
 	go(a, (int64_t)number);
+	if (player_at(r->player) != (int64_t)number && !r->damaged)
+		app_say(a, SAY_INFO, "there are steps 0 to %lld", (long long)player_n_steps(r->player));
 	return 0;
 }
 
