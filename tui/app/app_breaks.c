@@ -127,8 +127,8 @@ static void take_search(struct app *a)
 		break;
 	case SEARCH_FAILED: app_say(a, SAY_ERROR, "%s", e.text); break;
 	case SEARCH_RUNS:
-		app_say(a, SAY_INFO, "searching for %s: step %lld (Ctrl-C stops)",
-			breaks_searched(a->breaks), (long long)at.step);
+		app_say(a, SAY_INFO, "searching for %s: step %lld (^C stops)", breaks_searched(a->breaks),
+			(long long)at.step);
 		break;
 	case SEARCH_NONE: break;
 	}

@@ -381,7 +381,7 @@ static void draw_matches(struct app *a)
 			glyph(p.c, GLYPH_ELLIPSIS), n - rows * columns + 1);
 }
 
-static const char asleep[] = "the views have the keys · Ctrl-O to type here";
+static const char asleep[] = "the views have the keys · ^O to type here";
 
 static void draw_prompt(struct app *a)
 {

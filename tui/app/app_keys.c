@@ -34,7 +34,7 @@ void app_look(struct app *a, int view, bool zoom)
 	if (zoom || a->zoom >= 0 || !shown(a, view))
 		a->zoom = view;
 	if (a->focus < 0)
-		app_say(a, SAY_INFO, "%s · Ctrl-O gives it the keys%s", views[view]->name,
+		app_say(a, SAY_INFO, "%s · ^O gives it the keys%s", views[view]->name,
 			a->zoom == view ? ", Esc goes back" : "; there Enter zooms");
 	a->dirty = true;
 }
@@ -266,8 +266,8 @@ static void prompt_key(struct app *a, const struct term_key *k)
 static void say_views_have_keys(struct app *a, int key)
 {
 	if (key == KEY_PASTE_ || (key > ' ' && key < 256 && key != 127))
-		app_say(a, SAY_INFO,
-			"the views have the keys, and this one means nothing to them: Ctrl-O to type");
+		app_say(
+			a, SAY_INFO, "the views have the keys, and this one means nothing to them: ^O to type");
 }
 
 static int view_key_of(int key)

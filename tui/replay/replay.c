@@ -248,7 +248,7 @@ static void line(struct app *a, const char *text)
 static void stop(struct app *a)
 {
 	a->replay->playing = false;
-	app_say(a, SAY_INFO, "Ctrl-C again quits");
+	app_say(a, SAY_INFO, "^C again quits");
 }
 
 /* --- status and scrubber --- */
