@@ -94,6 +94,8 @@ def test_a_key_that_closes_types(suite):
         s.wait("key closes")
         enter(s, "/goto 7")
         s.wait("step 7 of")
+        enter(s, "/rfind text = ' nowhere'")
+        s.wait("no step that way for which")
         s.keys("F1")
         s.wait("key closes")
         s.type("q")  # in a pager it leaves the text, and nothing else
