@@ -418,12 +418,12 @@ static void draw(struct app *a)
 	canvas_clear(&a->canvas);
 	draw_status(a, a->layout.status);
 	draw_views(a, &ask, points);
-	draw_rule(a, a->layout.rule);
 	if (a->mode->scrub && a->layout.scrubber.h > 0) {
 		struct pen p = pen_of(&a->canvas, a->layout.scrubber);
 
 		a->mode->scrub(a, &p);
 	}
+	draw_rule(a, a->layout.rule); /* over the end of it, too */
 	draw_prompt(a);
 	draw_hints(a, a->layout.hints);
 	palette_draw(&a->palette, &a->canvas);
