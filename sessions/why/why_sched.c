@@ -3,6 +3,9 @@
 #include "engine/sched/policy.h"
 #include "sessions/why/why_impl.h"
 
+/* An engine that is not held begins a step sooner. */
+enum { LONG_NS = 100000000 };
+
 static double ms(long long ns)
 {
 	return (double)ns / 1e6;
@@ -248,6 +251,9 @@ static void say_waited_for(
 	else if (why_int(w, 0, "SELECT count(*) FROM step WHERE seq > ?1 AND seq < ?2", t->arrived_seq,
 				 t->admit_seq))
 		why_say(w, "  what it waited for: pages for its prompt; slots were free");
+	else if (t->waited_ns > LONG_NS)
+		why_say(w, "  what it waited for: no step ran meanwhile; the engine was held (F5, a "
+				   "breakpoint), or changed a setting");
 	else if (running)
 		why_say(w, "  what it waited for: the end of the step that ran when it came");
 	else

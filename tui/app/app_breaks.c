@@ -122,7 +122,8 @@ static void take_search(struct app *a)
 			breaks_searched(a->breaks));
 		break;
 	case SEARCH_NOTHING:
-		app_say(a, SAY_INFO, "no step that way for which %s holds; /find looks forward, /rfind back",
+		app_say(a, SAY_INFO,
+			"no step that way for which %s holds; /find looks forward, /rfind back",
 			breaks_searched(a->breaks));
 		break;
 	case SEARCH_FAILED: app_say(a, SAY_ERROR, "%s", e.text); break;

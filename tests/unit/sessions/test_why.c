@@ -535,6 +535,7 @@ static void record_ranks(struct recording *own)
 	engine_add_sink(e, on_ranks, own);
 	engine_begin(e, NULL);
 	submit(e, 0, 0);
+	usleep(120000); /* held */
 	run(e, 4);
 	engine_close(e);
 }
@@ -548,6 +549,7 @@ static void test_ranks(void **state)
 	(void)state;
 	record_ranks(own);
 	commit_own(own);
+	says(ask("wait", "1"), "no step ran meanwhile; the engine was held");
 	for (int64_t step = 1; step <= 4; step++) {
 		const struct ev_traffic *d = did[step];
 		const int slowest = d[1].compute_ns > d[0].compute_ns;
