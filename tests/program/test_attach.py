@@ -352,7 +352,8 @@ def test_screens():
         check("a conversation anew", s.asked[2]["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "And owls?"}],
               s.asked)
         t.send("/quit\r")
-        check("/quit ends it", t.wait_end() == 0)
+        check("/quit ends it, and advises what is possible", t.wait_end() == 0 and "see it again" in t.grid.text()
+              and "go on with it" not in t.grid.text(), t.grid.text())
     except Failure as e:
         check("the screens", False, e)
     finally:

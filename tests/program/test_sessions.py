@@ -47,7 +47,7 @@ def record(text, name, seconds):
 def test_list():
     check("no recordings are a list of none", cutaway("sessions")[0] == 0 and listed() == [])
     os.makedirs(FOLDER, exist_ok=True)
-    for i, text in enumerate(("the oldest of all in this folder", "one\nof two \x1b[31mlines", "the newest")):
+    for i, text in enumerate(("the oldest", "one\nof two \x1b[31mlines", "the newest")):
         record(text, ("old.db", "mid.db", "new.db")[i], 300 - 100 * i)
     rows = listed()
     check("the newest comes first", [r["name"] for r in rows] == ["new.db", "mid.db", "old.db"], rows)
@@ -60,8 +60,10 @@ def test_list():
     status, out, _ = cutaway("sessions", "--find", "OF two")
     check("--find lists those in which words were said, in any case", status == 0 and "mid.db"[:3] in out and
           "of two" in out and "1 recording" in out and "oldest" not in out, out)
+    record("what stands before in this folder", "long.db", 0)
     out = cutaway("sessions", "--find", "folder")[1]
-    check("with whole words around them", "MB oldest of all in this folder\n" in out, out)
+    check("with whole words around them", " · stands before in this folder\n" in out, out)
+    os.remove(os.path.join(FOLDER, "long.db"))
     answer, = sqlite3.connect(os.path.join(FOLDER, "old.db")).execute("SELECT CAST(answer AS BLOB) FROM answers").fetchone()
     letters = max(re.findall(rb"[A-Za-z]*", answer), key=len).decode()
     found = [r["name"] for r in json.loads(cutaway("sessions", "--json", "--find", letters)[1])]
