@@ -86,6 +86,11 @@ def test_a_key_that_closes_types(suite):
         suite.ask(s, "a b c", 20)
         enter(s, "/goto 999")
         s.wait(r"the newest step is \d+")
+        s.keys("Escape", "F1")  # in one read
+        s.wait("key closes")
+        s.type("/xy")  # Esc waits for no other key
+        expect_prompt(s, "/xy")
+        s.keys("C-u")
         suite.quit(s)
         suite.replay(s, "a.db")
         enter(s, "/goto 999")

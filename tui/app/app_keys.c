@@ -226,14 +226,16 @@ static void mouse(struct app *a, const struct term_key *k)
 static void prompt_escape(struct app *a)
 {
 	struct term_key next;
-	bool more = term_key(a->term, &next), typing = *prompt_text() || prompt_busy();
+	const bool more = term_key(a->term, &next), typing = *prompt_text() || prompt_busy(),
+			   alt = more && next.code < KEY_F1_ && next.code != CTRL_C && next.code != CTRL_O &&
+					 next.code != CTRL_P; /* those never reach readline, which would wait */
 
 	/* with Alt: readline binds ASCII alone */
 	if (more && (next.code == KEY_CHAR_ || next.code == KEY_PASTE_)) {
 		app_key(a, &next);
 		return;
 	}
-	if (!a->prompt_hidden && (more || (typing && prompt_wants_escape())))
+	if (!a->prompt_hidden && (alt || (typing && prompt_wants_escape())))
 		prompt_feed("\033", 1);
 	else if (a->mode->key(a, ESC))
 		;
