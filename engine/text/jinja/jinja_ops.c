@@ -59,15 +59,12 @@ static struct jval add_strings(struct jinja *j, struct jval a, struct jval b)
 static struct jval repeat(struct jinja *j, struct jval of, int64_t times)
 {
 	size_t mark = j->n_out;
-	struct jval v;
 
 	for (int64_t i = 0; i < times && of.u.s.n; i++) {
 		jinja_step(j, 1);
 		jinja_put(j, of.u.s.at, of.u.s.n);
 	}
-	v = jinja_cut(j, mark);
-	v.safe = of.safe;
-	return v;
+	return jinja_cut_as(j, mark, of);
 }
 
 static struct jval add_lists(struct jinja *j, const struct jlist *a, const struct jlist *b)
@@ -316,7 +313,5 @@ struct jval jinja_slice(struct jinja *j, struct jval v, const struct jval *part)
 		return list;
 	for (size_t k = 0; k < list.u.list->n; k++)
 		jinja_put(j, list.u.list->at[k].u.s.at, list.u.list->at[k].u.s.n);
-	list = jinja_cut(j, mark);
-	list.safe = v.safe;
-	return list;
+	return jinja_cut_as(j, mark, v);
 }

@@ -276,7 +276,8 @@ void jinja_put(struct jinja *j, const char *text, size_t size);
 void jinja_puts(struct jinja *j, const char *text);
 /* What was put since n_out was `mark`, taken off the end. */
 struct jval jinja_cut(struct jinja *j, size_t mark);
-struct jval jv_str(struct jinja *j, const char *text, size_t size); /* copied */
+struct jval jinja_cut_as(struct jinja *j, size_t mark, struct jval of); /* safe if that is */
+struct jval jv_str(struct jinja *j, const char *text, size_t size);     /* copied */
 struct jval jv_list(struct jinja *j, enum jlist_kind kind);
 struct jval jv_dict(struct jinja *j);
 void jv_add(struct jinja *j, struct jlist *l, struct jval v);

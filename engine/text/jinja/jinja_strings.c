@@ -138,7 +138,6 @@ static struct jval str_replace(struct jinja *j, const struct jcall *c)
 	struct jstr s = c->self.u.s, old = text_arg(j, c, 0), by = text_arg(j, c, 1);
 	int64_t most = int_arg(j, c, 2, -1);
 	size_t mark = j->n_out;
-	struct jval v;
 	int32_t code;
 
 	if (c->self.safe) {
@@ -165,9 +164,7 @@ static struct jval str_replace(struct jinja *j, const struct jcall *c)
 		s.n -= used;
 	}
 	jinja_put(j, s.at, s.n);
-	v = jinja_cut(j, mark);
-	v.safe = c->self.safe;
-	return v;
+	return jinja_cut_as(j, mark, c->self);
 }
 
 static void split_at(
@@ -347,7 +344,6 @@ static struct jval filter_indent(struct jinja *j, const struct jcall *c)
 	bool first = arg_true(c, 1), blank = arg_true(c, 2);
 	struct jval by = c->arg[0] ? *c->arg[0] : jv_of_int(4);
 	size_t mark = j->n_out;
-	struct jval v;
 
 	if (by.type != J_STR)
 		by = jinja_binary(j, OP_MUL, jv_const(" "), by);
@@ -361,9 +357,7 @@ static struct jval filter_indent(struct jinja *j, const struct jcall *c)
 			break; /* Jinja adds a newline, and both are one break */
 		jinja_puts(j, end ? "\n" : "");
 	}
-	v = jinja_cut(j, mark);
-	v.safe = c->self.safe;
-	return v;
+	return jinja_cut_as(j, mark, c->self);
 }
 
 /* The whole of a string as a number, blanks around it aside, or none. base 0: a float. */
