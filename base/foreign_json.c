@@ -2,6 +2,7 @@
 #include "base/foreign_json.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -128,6 +129,70 @@ static int check_keys(const cJSON *o, struct err *e)
 	return e && e->code ? -1 : 0;
 }
 
+/* ---- numbers ---- */
+
+/* After the text that begins at `at` with a quote. */
+static size_t after_text(const char *text, size_t size, size_t at)
+{
+	for (at++; at < size && text[at] != '"'; at++)
+		at += text[at] == '\\';
+	return at + 1;
+}
+
+/* Gives each number its text, from text[at] on, where they come in the order of the tree. Returns
+ * the place after the last. */
+static size_t keep_digits(cJSON *v, const char *text, size_t size, size_t at)
+{
+	static const char digits[] = "+-.0123456789eE";
+	size_t n = 0;
+
+	if (cJSON_IsNumber(v)) {
+		while (at < size && !strchr("-0123456789", text[at]))
+			at = text[at] == '"' ? after_text(text, size, at) : at + 1;
+		while (at + n < size && strchr(digits, text[at + n]))
+			n++;
+		v->valuestring = cJSON_malloc(n + 1);
+		if (v->valuestring)
+			snprintf(v->valuestring, n + 1, "%.*s", (int)n, text + at);
+		at += n;
+	}
+	for (cJSON *one = v->child; one; one = one->next)
+		at = keep_digits(one, text, size, at);
+	return at;
+}
+
+/* Not what cJSON alone reads (01, 1., 1.e2), and no integer beyond 64 bits, which no reader of the
+ * printed text has. */
+static bool is_printed_as_sent(const char *t)
+{
+	const char *dot = strchr(t, '.'), *first = t + (*t == '-');
+
+	errno = 0;
+	strtoll(t, NULL, 10);
+	return (!errno || strpbrk(t, ".eE")) && !(*first == '0' && isdigit((unsigned char)first[1])) &&
+		   isdigit((unsigned char)t[strlen(t) - 1]) && (!dot || isdigit((unsigned char)dot[1]));
+}
+
+static void print_as_sent(cJSON *v)
+{
+	if (cJSON_IsNumber(v) && v->valuestring && is_printed_as_sent(v->valuestring))
+		v->type = cJSON_Raw;
+	for (cJSON *one = v->child; one; one = one->next)
+		print_as_sent(one);
+}
+
+char *foreign_json_print(const cJSON *v)
+{
+	cJSON *copy = cJSON_Duplicate(v, true);
+	char *text;
+
+	if (copy)
+		print_as_sent(copy);
+	text = copy ? cJSON_PrintUnformatted(copy) : NULL;
+	cJSON_Delete(copy);
+	return text;
+}
+
 /* ---- reading ---- */
 
 cJSON *foreign_json_whole(const char *text, size_t size, size_t *end)
@@ -138,8 +203,10 @@ cJSON *foreign_json_whole(const char *text, size_t size, size_t *end)
 	*end = stop ? (size_t)(stop - text) : 0;
 	while (o && *end < size && text[*end] && strchr(" \t\r\n", text[*end]))
 		++*end;
-	if (!o || *end == size)
+	if (o && *end == size) {
+		keep_digits(o, text, size, 0);
 		return o;
+	}
 	cJSON_Delete(o);
 	return NULL;
 }
@@ -174,43 +241,4 @@ cJSON *foreign_json_parse(char *text, size_t size)
 		at++;
 	}
 	return memchr(text, 0, size) ? NULL : foreign_json_whole(text, size, &end);
-}
-
-/* After the text that begins at `at` with a quote. */
-static size_t after_text(const char *text, size_t size, size_t at)
-{
-	for (at++; at < size && text[at] != '"'; at++)
-		at += text[at] == '\\';
-	return at + 1;
-}
-
-static size_t skip(const char *text, size_t size, size_t at, const char *set)
-{
-	while (at < size && text[at] && strchr(set, text[at]))
-		at++;
-	return at;
-}
-
-void foreign_json_digits(
-	const char *text, size_t size, const char *key, char *digits, size_t digits_size)
-{
-	const size_t n = strlen(key);
-	int depth = 0;
-
-	*digits = 0;
-	for (size_t at = 0, end; at < size; at = end) {
-		const bool quoted = text[at] == '"';
-
-		end = quoted ? after_text(text, size, at) : at + 1;
-		depth += (text[at] == '{' || text[at] == '[') - (text[at] == '}' || text[at] == ']');
-		if (depth != 1 || !quoted || end - at != n + 2 || memcmp(text + at + 1, key, n) != 0)
-			continue;
-		at = skip(text, size, end, " \t\r\n");
-		if (at == size || text[at] != ':')
-			continue;
-		at = skip(text, size, at, ": \t\r\n");
-		end = skip(text, size, at, "-0123456789");
-		if ((end == size || !strchr(".eE", text[end])) && (text[at] != '0' || end == at + 1))
-			snprintf(digits, digits_size, "%.*s", (int)(end - at), text + at);
-	}
 }

@@ -15,18 +15,17 @@
 /* What a client sends: one value in UTF-8, of at most CJSON_NESTING_LIMIT levels. The caller frees
  * it with cJSON_Delete(). NULL with ERR_USAGE: what is wrong, and at which byte. */
 cJSON *foreign_json_read(const char *text, size_t size, struct err *e);
-/* The parts of it, for JSON that is checked otherwise. One value and blanks after it; NULL: there
- * is no such, and *end is where what is wrong begins. A key that an object has twice, or NULL;
- * ERR_MEMORY. */
+/* The parts of it, for JSON that is checked otherwise. One value and blanks after it, numbers
+ * with their text as valuestring; NULL: there is no such, and *end is where what is wrong begins. A
+ * key that an object has twice, or NULL; ERR_MEMORY. */
 cJSON *foreign_json_whole(const char *text, size_t size, size_t *end);
 const char *foreign_json_twice(const cJSON *o, struct err *e);
 /* What a server sends. text is changed: a NUL in a string (\u0000) becomes U+FFFD. NULL: it is no
  * JSON. */
 cJSON *foreign_json_parse(char *text, size_t size);
-/* The whole number of a key of the outermost object as text, since cJSON's numbers are doubles: its
- * digits with their sign, else "". */
-void foreign_json_digits(
-	const char *text, size_t size, const char *key, char *digits, size_t digits_size);
+/* As text, malloc'd, NULL without memory: without white space, and numbers as they were sent, for
+ * whose digits a double has no room. */
+char *foreign_json_print(const cJSON *v);
 
 /* The member of an object, or NULL; its text, or NULL; whether a value is a text. */
 static inline cJSON *foreign_member(const cJSON *o, const char *name)

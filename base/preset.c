@@ -72,7 +72,7 @@ int preset_read(const char *name,
 		return rc;
 	f = fopen(path, "r");
 	if (!f)
-		rc = err_set(e, ERR_INPUT, "preset %s: %s: %s", name, path, strerror(errno));
+		rc = err_set(e, ERR_IO, "preset %s: %s: %s", name, path, strerror(errno));
 	while (!rc && getline(&line, &cap, f) > 0) {
 		const size_t n = strcspn(line, " \n");
 		char *value = line + n + (line[n] == ' ');

@@ -11,8 +11,8 @@ int preset_path(const char *name, char **path, struct err *e);
 /* Name i of those there are, in order, malloc'd; NULL: there are no more. */
 char *preset_name(int i);
 
-/* Calls fn for each setting until it returns other than 0, which is returned; -1 with ERR_INPUT for
- * a file that cannot be read or is none of a preset. Texts live as long as the call. */
+/* Calls fn for each setting until it returns other than 0, which is returned; -1 with ERR_IO for a
+ * file that cannot be read. Texts live as long as the call. */
 int preset_read(const char *name,
 	int (*fn)(void *arg, const char *name, const char *value, struct err *e), void *arg,
 	struct err *e);

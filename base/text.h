@@ -85,3 +85,8 @@ int text_word(const char *list, char separator, const char *word, size_t size);
 size_t text_unescape(char *text, size_t size);
 /* Whether it ends so. */
 bool text_ends(const char *text, const char *end);
+/* The end of a word of n things. */
+static inline const char *plural(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}

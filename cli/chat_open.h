@@ -15,6 +15,6 @@ struct chat_extra {
 struct tui_options chat_screen(const struct cli *c);
 /* Until the user quits; then it prints where the session was recorded. */
 int chat_open(const struct cli *c, const struct chat_extra *extra, struct err *e);
-/* Prints how many turns were not sent, the path of the recording (NULL: none) and how to replay it,
- * after the terminal was restored. */
-void chat_report_end(const char *record, const struct tui_end *end);
+/* Prints how many turns were not sent, the path of the recording (NULL: none), how to replay it
+ * and, if it goes_on, to continue it, after the terminal was restored. */
+void chat_report_end(const char *record, const struct tui_end *end, bool goes_on);

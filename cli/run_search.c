@@ -1,4 +1,5 @@
 /* See run.h. */
+#include "base/text.h"
 #include "cli/run.h"
 
 #include <unistd.h>
@@ -75,8 +76,8 @@ static void search_report(
 {
 	double saved = v->unshared > 0 ? 100 * (1 - (double)v->pages / (double)v->unshared) : 0;
 
-	fprintf(stderr, "cutaway: %s: %d answer%s in %lld steps", method, v->n_answers,
-		v->n_answers == 1 ? "" : "s", (long long)steps);
+	fprintf(stderr, "cutaway: %s: %d answer%s in %lld step%s", method, v->n_answers,
+		plural(v->n_answers), (long long)steps, plural(steps));
 	for (int32_t i = 0; i < v->n_answers && i < 5; i++)
 		fprintf(stderr, "%s%.4g",
 			i            ? ", "

@@ -117,7 +117,7 @@ static int attach_verb(const struct cli *c, struct err *e)
 	if (!attach_open(&a, &o, e)) {
 		run(a, c, &end, e);
 		attach_close(a, e);
-		chat_report_end(o.record, &end);
+		chat_report_end(o.record, &end, false);
 	} else if (record) {
 		paths_drop_recording(record);
 	}

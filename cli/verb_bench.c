@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/open.h"
 #include "cli/out.h"
 #include "sessions/bench/bench.h"
@@ -55,8 +56,9 @@ static void print_figure(const char *name, const char *unit, const char *form, c
 
 static void print_table(const struct bench_report *r)
 {
-	printf("%s, %s %s, %d threads, context %d, %d pages of %d tokens\n", r->info.name, r->backend,
-		r->isa, r->info.threads, r->info.ctx, r->state.pages, r->state.page_size);
+	printf("%s, %s %s, %d thread%s, context %d, %d pages of %d tokens\n", r->info.name, r->backend,
+		r->isa, r->info.threads, plural(r->info.threads), r->info.ctx, r->state.pages,
+		r->state.page_size);
 	printf("model file %.1f MB (%.1f MB of weights a token), KV pool %.1f MB\n\n",
 		(double)r->info.model_bytes / 1e6, r->weight_bytes / 1e6,
 		(double)r->state.pages * (double)r->state.page_bytes / 1e6);

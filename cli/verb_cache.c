@@ -1,5 +1,6 @@
 /* cutaway cache: the packed weights that are kept. Thread: main's. */
 #include "base/listing.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "engine/model/packed_cache.h"
 
@@ -40,8 +41,8 @@ static int list(const char *folder, const struct cli *c, struct err *e)
 		listing_end(&sum.listing, packed_cache_list(folder, list_file, &sum, e), e))
 		return -1;
 	if (!c->json)
-		printf("%8.1f MB in %d file%s under %s\n", (double)sum.bytes / 1e6, sum.n,
-			sum.n == 1 ? "" : "s", folder);
+		printf("%8.1f MB in %d file%s under %s\n", (double)sum.bytes / 1e6, sum.n, plural(sum.n),
+			folder);
 	return 0;
 }
 
@@ -50,7 +51,7 @@ static int clear(const char *folder, struct err *e)
 	uint64_t bytes;
 	int n, status = packed_cache_clear(folder, &n, &bytes, e);
 
-	printf("%d file%s deleted, %.1f MB\n", n, n == 1 ? "" : "s", (double)bytes / 1e6);
+	printf("%d file%s deleted, %.1f MB\n", n, plural(n), (double)bytes / 1e6);
 	return status;
 }
 

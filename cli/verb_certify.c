@@ -1,6 +1,7 @@
 /* cutaway certify: runs the proof and prints the certificate. Thread: main's. */
 #include "base/listing.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "cli/open.h"
 #include "cli/out.h"
@@ -98,8 +99,8 @@ static void print_left(const struct certify_summary *s)
 									 : "a value was idle whenever they were tried";
 	if (!left)
 		return;
-	printf(
-		"not met: %d pairs (%s)%s\n", left, why, left > LEFT_SHOWN ? "; --json lists them" : ":");
+	printf("not met: %d pair%s (%s)%s\n", left, plural(left), why,
+		left > LEFT_SHOWN ? "; --json lists them" : ":");
 	for (int i = 0; left <= LEFT_SHOWN && i < s->n_values; i++)
 		print_left_of(s, i);
 }
@@ -128,10 +129,11 @@ static void print_text(
 		(unsigned long long)c->answer.params.seed, s->seconds);
 	print_left(s);
 	for (int i = 0; i < s->n_rules; i++)
-		printf("impossible: %d pairs: %s\n", s->rule[i].n_pairs, s->rule[i].text);
+		printf("impossible: %d pair%s: %s\n", s->rule[i].n_pairs, plural(s->rule[i].n_pairs),
+			s->rule[i].text);
 	if (s->n_idle)
-		printf("in %d cases a value had no occasion to matter (idle): it is not counted there\n",
-			s->n_idle);
+		printf("in %d case%s a value had no occasion to matter (idle): it is not counted there\n",
+			s->n_idle, plural(s->n_idle));
 	if (s->out_of_time)
 		printf("time was up: %d cases that were planned were not begun\n", s->n_untried);
 	printf("hash of all logits: %016llx (arithmetic %d, this model, %s, %s texts)\n",

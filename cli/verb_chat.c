@@ -41,7 +41,7 @@ struct tui_options chat_screen(const struct cli *c)
 	};
 }
 
-void chat_report_end(const char *record, const struct tui_end *end)
+void chat_report_end(const char *record, const struct tui_end *end, bool goes_on)
 {
 	char *clean = record ? text_clean(record, strlen(record), false, NULL) : NULL;
 	char *word = record ? text_shell(record) : NULL;
@@ -52,11 +52,11 @@ void chat_report_end(const char *record, const struct tui_end *end)
 	if (end->recorded && end->last)
 		out_last("recorded in %s\n", clean ? clean : "?");
 	if (end->recorded && end->last)
-		chat_report_end(end->last, &(struct tui_end){ .recorded = true });
+		chat_report_end(end->last, &(struct tui_end){ .recorded = true }, goes_on);
 	else if (end->recorded && clean && word && !access(record, F_OK)) /* it may have been deleted */
-		out_last("recorded in %s\nsee it again:  cutaway replay %s\n"
-				 "go on with it: cutaway chat --continue %s\n",
-			clean, word, word);
+		out_last("recorded in %s\nsee it again:  cutaway replay %s\n%s%s%s", clean, word,
+			goes_on ? "go on with it: cutaway chat --continue " : "", goes_on ? word : "",
+			goes_on ? "\n" : "");
 	free(clean);
 	free(word);
 }
@@ -198,7 +198,7 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 	o.record = c->no_record ? NULL : asked ? asked : record;
 	o.history = history;
 	tui_chat(&o, &end, e);
-	chat_report_end(o.record, &end);
+	chat_report_end(o.record, &end, true);
 	back = end.recorded ? strdup(end.last ? end.last : o.record) : NULL;
 	free(end.last);
 	if (record && !end.recorded) /* reserved, and without a recording */

@@ -119,8 +119,8 @@ static void print_table(const struct timeline *t, const struct formula_sheet *f)
 	char clean[256];
 
 	printf("%s, %.4g sequence%s of %.0f tokens, k %.3g, on %s",
-		text_cleaned(clean, sizeof clean, name, strlen(name)), f->batch, f->batch == 1 ? "" : "s",
-		f->depth, f->drafts, f->machine.name);
+		text_cleaned(clean, sizeof clean, name, strlen(name)), f->batch, plural(f->batch), f->depth,
+		f->drafts, f->machine.name);
 	if (f->machine.reads > 0)
 		printf(", %s (%s)", view_rate(f->machine.reads).text, f->machine.source);
 	printf("\n%s\n", f->predicted

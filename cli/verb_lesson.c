@@ -140,12 +140,18 @@ static int use_one(const struct use *u, const struct cli *c, const char *name, s
 	return rc;
 }
 
-/* Runs one lesson, or all if `only` is NULL. Returns how much was wrong. */
-static int use_all(const struct use *u, const struct cli *c, const char *only)
+/* Runs one lesson, or all if `only` is NULL. Returns how much was wrong; of a name that is no
+ * lesson's with the error. */
+static int use_all(const struct use *u, const struct cli *c, const char *only, struct err *e)
 {
 	const char *name;
+	char *text = NULL;
+	size_t size;
 	int failed = 0;
 
+	if (only && lesson_load(only, &text, &size, e))
+		return 1;
+	free(text);
 	for (int i = 0; (name = only ? i ? NULL : only : lesson_name(i)); i++) {
 		struct err why = { 0 };
 		char *copy = strdup(name); /* the list is read again meanwhile */
@@ -179,7 +185,7 @@ static int verdicts(const struct use *u, const char *record, const char *name, s
 static int test(const struct cli *c, struct err *e)
 {
 	const struct use u = { .of = verdicts, .complain = not_ok };
-	int failed = use_all(&u, c, c->n_operands ? c->operand[0] : NULL);
+	int failed = use_all(&u, c, c->n_operands ? c->operand[0] : NULL, e);
 
 	return failed ? err_set(e, ERR_DIFFERS, "%d of what the lessons say does not hold here", failed)
 				  : 0;
@@ -204,10 +210,12 @@ static int sheets(const struct cli *c, const char *only, struct err *e)
 	if (listing_open(&rows, lesson_sheet_columns, NULL, c->json ? &j : NULL, c->csv, e))
 		return -1;
 	u.rows = c->json || c->csv ? &rows : NULL;
-	failed = use_all(&u, c, only);
+	failed = use_all(&u, c, only, e);
 	if (listing_end(&rows, 0, e))
 		return -1;
-	return failed ? err_set(e, ERR_DIFFERS, "%d lessons could not be run here", failed) : 0;
+	return failed ? err_set(
+						e, ERR_DIFFERS, "%d lesson%s could not be run here", failed, plural(failed))
+				  : 0;
 }
 
 /* ---- the verb ---- */

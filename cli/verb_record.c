@@ -1,6 +1,7 @@
 /* cutaway record: what a trainer tells, as a recording. Thread: main's. */
 #include <signal.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 #include "sessions/study/study.h"
 
@@ -16,7 +17,7 @@ static int record_verb(const struct cli *c, struct err *e)
 	rc = study_lines(s, stdin, &n, e);
 	if (study_close(s, rc ? NULL : e) || rc)
 		return -1;
-	printf("%lld steps: cutaway replay %s\n", (long long)n, c->operand[0]);
+	printf("%lld step%s: cutaway replay %s\n", (long long)n, plural(n), c->operand[0]);
 	return 0;
 }
 

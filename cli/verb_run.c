@@ -4,6 +4,7 @@
 #include "base/array.h"
 #include "base/cycle.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/interrupt.h"
 #include "cli/out.h"
 #include "cli/run.h"
@@ -160,7 +161,7 @@ static void explain_end(const struct run *r)
 	if (r->period)
 		fprintf(stderr,
 			"cutaway: the answer ends in a loop: its last %lld tokens repeat %d token%s%s\n",
-			(long long)(r->cycle.run[r->period] + r->period), r->period, r->period == 1 ? "" : "s",
+			(long long)(r->cycle.run[r->period] + r->period), r->period, plural(r->period),
 			r->c->answer.params.temperature > 0 ? ""
 												: "; greedy decoding often does, --temp 0.7 draws");
 }

@@ -109,7 +109,7 @@ static int print_list(const struct cli *c, struct err *e)
 	}
 	rc = rc || listing_end(&out, 0, e) ? -1 : 0;
 	if (!rc && !c->json)
-		printf("%d recording%s in %s%s, last written first\n", n, n == 1 ? "" : "s", r.folder,
+		printf("%d recording%s in %s%s, last written first\n", n, plural(n), r.folder,
 			opts.find ? " with these words" : "");
 	recordings_close(&r);
 	return rc;
@@ -140,7 +140,7 @@ static bool agreed(const char *path, const struct listed *l)
 	if (opts.yes)
 		return true;
 	printf("delete %s (%lld turn%s, %lld tokens%s%s)? [y/N] ", path, (long long)l->turns,
-		l->turns == 1 ? "" : "s", (long long)l->tokens, *l->text ? ": " : "", l->text);
+		plural(l->turns), (long long)l->tokens, *l->text ? ": " : "", l->text);
 	out_flush(NULL);
 	return fgets(answer, sizeof answer, stdin) && (*answer == 'y' || *answer == 'Y');
 }

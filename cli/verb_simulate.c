@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/router.h"
+#include "base/text.h"
 #include "cli/change.h"
 #include "cli/load_words.h"
 #include "cli/out.h"
@@ -168,9 +169,10 @@ static void print_fleet(const struct run *r)
 
 	printf("replicas     %d, %s; %.0f %% busy\n", opts.replicas, opts.router,
 		n->now_s > 0 ? 100 * n->busy_s / n->now_s / all : 0.0);
-	printf("steps        %lld of %.1f rows and %.2f ms; %lld preemptions\n", (long long)n->steps,
+	printf("steps        %lld of %.1f rows and %.2f ms; %lld preemption%s\n", (long long)n->steps,
 		n->steps ? (double)n->rows / (double)n->steps : 0.0,
-		n->steps ? 1e3 * n->busy_s / (double)n->steps : 0.0, (long long)n->preempted);
+		n->steps ? 1e3 * n->busy_s / (double)n->steps : 0.0, (long long)n->preempted,
+		plural(n->preempted));
 	if (prefill)
 		printf("prompts      %d ranks a replica for them; %.4g GB of pages moved\n", prefill,
 			(double)n->moved_bytes * 1e-9);

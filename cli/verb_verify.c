@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/interrupt.h"
 #include "cli/open.h"
 #include "cli/out.h"
@@ -64,11 +65,6 @@ static void on_progress(void *arg, int64_t rows, int64_t all, const char *what)
 }
 
 /* ---- a request ---- */
-
-static const char *plural(int64_t n)
-{
-	return n == 1 ? "" : "s";
-}
 
 static const char *verdict(const struct verify_result *v)
 {

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "load/load.h"
 
 /* SmolLM2-135M-Instruct Q4_1 on two threads: docs/load.md, "Counted time". */
@@ -77,9 +78,11 @@ static void print_failures(const struct load_point *p, FILE *out)
 	if (r->n_failed)
 		fprintf(out, "failed       %lld; the first: %s\n", (long long)r->n_failed, p->why);
 	if (r->n_open)
-		fprintf(out, "stopped      %lld requests had not ended\n", (long long)r->n_open);
+		fprintf(out, "stopped      %lld request%s had not ended\n", (long long)r->n_open,
+			plural(r->n_open));
 	if (p->n_cut)
-		fprintf(out, "cut          lengths of %lld requests, to fit\n", (long long)p->n_cut);
+		fprintf(out, "cut          lengths of %lld request%s, to fit\n", (long long)p->n_cut,
+			plural(p->n_cut));
 }
 
 static bool has_target(const struct load_options *o)
@@ -93,7 +96,8 @@ void load_print_point(const struct load_point *p, const struct load_options *o, 
 {
 	const struct tally_result *r = &p->result;
 
-	fprintf(out, "%lld requests in %.4g s: %s\n\n", (long long)r->n_requests, r->span_s, p->model);
+	fprintf(out, "%lld request%s in %.4g s: %s\n\n", (long long)r->n_requests,
+		plural(r->n_requests), r->span_s, p->model);
 	fprintf(out, "%-12s %8s %8s %8s %8s %8s\n", "", "mean", "p50", "p90", "p99", "max");
 	print_quantiles("TTFT", &r->ttft, out);
 	print_quantiles("ITL", &r->itl, out);

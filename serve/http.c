@@ -343,9 +343,11 @@ static void note_served(struct job *j, bool whole)
 		snprintf(where, sizeof where, j->spread ? ", several replicas" : ", replica %d",
 			j->choice[0].replica->index);
 	if (j->query.left.messages)
-		snprintf(left, sizeof left, ", %zu messages left out", j->query.left.messages);
-	note(j, "%lld prompt tokens (%lld cached), %lld generated%s%s%s", (long long)prompt,
-		(long long)hit, (long long)generated, left, where, whole ? "" : ", the client went away");
+		snprintf(left, sizeof left, ", %zu message%s left out", j->query.left.messages,
+			plural((int64_t)j->query.left.messages));
+	note(j, "%lld prompt token%s (%lld cached), %lld generated%s%s%s", (long long)prompt,
+		plural(prompt), (long long)hit, (long long)generated, left, where,
+		whole ? "" : ", the client went away");
 }
 
 void http_end(

@@ -45,8 +45,7 @@ static int read_bool(const cJSON *o, const char *name, bool *out, struct err *e)
 
 /* A number as setting_put() reads it; a seed in the digits that were sent, since those of a double
  * are too few. The error names the field. */
-static int read_setting(
-	struct query *a, const struct setting *s, const cJSON *v, const char *digits, struct err *e)
+static int read_setting(struct query *a, const struct setting *s, const cJSON *v, struct err *e)
 {
 	struct setting named = *s;
 	char value[40];
@@ -58,8 +57,8 @@ static int read_setting(
 		return err_set(e, ERR_USAGE, "%s: a number is needed", v->string);
 	if (s->type == SETTING_FLOAT)
 		snprintf(value, sizeof value, "%.9g", v->valuedouble);
-	else if (*digits)
-		snprintf(value, sizeof value, "%.39s", digits);
+	else if (s->type == SETTING_U64 && v->valuestring && !strpbrk(v->valuestring, ".eE"))
+		snprintf(value, sizeof value, "%.39s", v->valuestring);
 	else if (v->valuedouble == floor(v->valuedouble) && fabs(v->valuedouble) <= MOST_EXACT)
 		snprintf(value, sizeof value, "%.0f", v->valuedouble);
 	else
@@ -83,20 +82,15 @@ static int refuse_two(const cJSON **said, const cJSON *v, struct err *e)
 	return 0;
 }
 
-static int read_settings(
-	struct query *a, const cJSON *o, const char *body, size_t size, struct err *e)
+static int read_settings(struct query *a, const cJSON *o, struct err *e)
 {
 	const cJSON *v, *said[N_ANSWER_SETTINGS] = { NULL };
-	char digits[40];
 
 	cJSON_ArrayForEach(v, o)
 	{
 		const struct setting *s = query_setting(v->string);
 
-		*digits = 0;
-		if (s && s->type == SETTING_U64)
-			foreign_json_digits(body, size, v->string, digits, sizeof digits);
-		if (s && (refuse_two(&said[s - answer_settings], v, e) || read_setting(a, s, v, digits, e)))
+		if (s && (refuse_two(&said[s - answer_settings], v, e) || read_setting(a, s, v, e)))
 			return -1;
 	}
 	return 0;
@@ -271,7 +265,7 @@ static int read_all(struct query *a, enum query_kind kind, const struct dialect 
 		cJSON_Delete(o);
 		return -1;
 	}
-	rc = query_check(kind, o, e) || read_settings(a, o, body, size, e) || read_stops(a, o, e) ||
+	rc = query_check(kind, o, e) || read_settings(a, o, e) || read_stops(a, o, e) ||
 				 read_bias(a, o, e) || read_user(a, o, e) || read_amounts(a, o, e) ||
 				 read_logprobs(a, o, e) || read_stop_ids(a, o, s, e) || read_echo(a, o, e) ||
 				 (kind == QUERY_EMBED && query_embedding(a, o, s, e)) || read_truncation(a, o, e) ||

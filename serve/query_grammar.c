@@ -67,7 +67,7 @@ static int bind_json(
 
 	if (cJSON_IsString(v))
 		return bind_to(a, field, scheme, v->valuestring, e);
-	text = cJSON_PrintUnformatted(v);
+	text = foreign_json_print(v);
 	rc = text ? bind_to(a, field, scheme, text, e)
 			  : err_set(e, ERR_MEMORY, "no memory for a grammar");
 	cJSON_free(text);

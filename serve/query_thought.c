@@ -12,7 +12,7 @@ int query_variable(struct query *a, const char *name, const cJSON *value, struct
 		return err_set(
 			e, ERR_USAGE, "chat_template_kwargs: at most %d can be set", QUERY_VARIABLES);
 	v.name = strdup(name);
-	v.value = cJSON_PrintUnformatted(value);
+	v.value = foreign_json_print(value);
 	a->variable[a->n_variables++] = v;
 	return v.name && v.value ? 0 : err_set(e, ERR_MEMORY, "no memory for the template");
 }

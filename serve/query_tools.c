@@ -30,7 +30,7 @@ static cJSON *call_of(const cJSON *call, bool as_text, struct err *e)
 	const cJSON *function = foreign_member(call, "function");
 	const char *name = foreign_text(function, "name"), *id = foreign_text(call, "id");
 	cJSON *args = name ? arguments_of(function, e) : NULL, *one = cJSON_CreateObject(), *to;
-	char *text = args && as_text ? cJSON_PrintUnformatted(args) : NULL;
+	char *text = args && as_text ? foreign_json_print(args) : NULL;
 
 	if (!name)
 		err_set(e, ERR_USAGE, "messages: tool_calls: a function with a name is needed");
@@ -56,7 +56,7 @@ char *query_calls(const cJSON *list, bool as_text, struct err *e)
 	char *text = NULL;
 
 	cJSON_ArrayForEach(call, list) cJSON_AddItemToArray(all, call_of(call, as_text, e));
-	if (!e->code && !(text = cJSON_PrintUnformatted(all)))
+	if (!e->code && !(text = foreign_json_print(all)))
 		err_set(e, ERR_MEMORY, "no memory for a message");
 	cJSON_Delete(all);
 	return text;

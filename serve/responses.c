@@ -236,7 +236,7 @@ static void put_usage(struct json *j, const struct job *job)
 static void put_asked(struct json *j, const struct job *job, const char *name, const char *none)
 {
 	const cJSON *v = foreign_member(job->query.asked, name);
-	char *text = v ? cJSON_PrintUnformatted(v) : NULL;
+	char *text = v ? foreign_json_print(v) : NULL;
 
 	json_raw(j, name, text ? text : none, strlen(text ? text : none));
 	cJSON_free(text);

@@ -92,7 +92,7 @@ static void count_tokens(struct job *job, struct json *j)
 
 	if (o && !cJSON_HasObjectItem(o, "max_tokens"))
 		cJSON_AddNumberToObject(o, "max_tokens", 1);
-	text = o ? cJSON_PrintUnformatted(o) : NULL;
+	text = o ? foreign_json_print(o) : NULL;
 	if (text && !query_read(&a, QUERY_CHAT, job->route->dialect, job->s, text, strlen(text), e))
 		json_put(j, "{'input_tokens': %zu", a.prompt[0].n);
 	cJSON_free(text);

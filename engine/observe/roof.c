@@ -8,6 +8,7 @@
  * this ends after a few. Thread: the engine's. */
 #include "engine/observe/roof.h"
 
+#include "base/text.h"
 #include "engine/core/engine_impl.h"
 
 enum { MOST_BY_ITSELF = 8, SHORT_PASSES = 4, PASSES = 16 };
@@ -30,7 +31,7 @@ static void read_roof(struct engine *e, struct engine_roof *r, bool whole)
 	r->due = !whole;
 	snprintf(r->words, sizeof r->words,
 		"%.2f GB/s, best of %d reading%s from %.2f, the last after step %lld", r->best / 1e9, r->n,
-		r->n == 1 ? "" : "s", r->least / 1e9, (long long)r->step);
+		plural(r->n), r->least / 1e9, (long long)r->step);
 	e->set.roof = r->words;
 }
 

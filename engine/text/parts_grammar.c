@@ -103,7 +103,7 @@ static void put_schema(struct writing *w, const cJSON *schema, const cJSON *whol
 		if (foreign_member(whole, defs[i]) && !foreign_member(copy, defs[i]))
 			cJSON_AddItemToObject(
 				copy, defs[i], cJSON_Duplicate(foreign_member(whole, defs[i]), true));
-	text = copy ? cJSON_PrintUnformatted(copy) : NULL;
+	text = copy ? foreign_json_print(copy) : NULL;
 	if (text)
 		fprintf(w->f, " %%json %s", text);
 	else

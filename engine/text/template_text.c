@@ -214,8 +214,9 @@ static bool guard(struct writer *w, cJSON *v, bool hidden)
 /* JSON of a client's with its texts and keys as names; malloc'd, NULL without memory. */
 static char *guarded(struct writer *w, const char *json, bool hidden)
 {
-	cJSON *v = cJSON_Parse(json);
-	char *text = v && guard(w, v, hidden) ? cJSON_PrintUnformatted(v) : NULL;
+	size_t end;
+	cJSON *v = foreign_json_whole(json, strlen(json), &end);
+	char *text = v && guard(w, v, hidden) ? foreign_json_print(v) : NULL;
 
 	cJSON_Delete(v);
 	return text;

@@ -6,5 +6,5 @@ extern const struct visible_policy visible_sinks, visible_stream, visible_dilate
 	visible_fixed, visible_top, visible_share, visible_h2o, visible_h2o_share;
 
 const struct visible_policy *const visible_policies[] = { &visible_full, &visible_window,
-	&visible_sinks, &visible_stream, &visible_dilated, &visible_strided, &visible_fixed,
+	&visible_dilated, &visible_sinks, &visible_stream, &visible_strided, &visible_fixed,
 	&visible_top, &visible_share, &visible_h2o, &visible_h2o_share, NULL };

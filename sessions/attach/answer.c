@@ -196,7 +196,9 @@ static void read_reason(struct attach_answer *r, const cJSON *choice)
 		says = cJSON_HasObjectItem(choice, keys[i]);
 		attach_word(choice, keys[i], stop, sizeof stop);
 	}
-	if (!strcmp(word, "length"))
+	if (!strcmp(word, "abort") || !strcmp(word, "error")) /* vLLM's words, and our own server's */
+		fail(r, "the server says", word);
+	else if (!strcmp(word, "length"))
 		r->reason = EV_FINISH_length;
 	else if (strcmp(word, "stop") != 0)
 		r->reason = EV_FINISH_ended;

@@ -117,7 +117,7 @@ static void say_batch(const struct evidence *ev, char *seen, size_t cap)
 	if (least < most)
 		text_append(seen, cap, ", ", "%d to %d requests in a step", most, least);
 	else
-		text_append(seen, cap, ", ", "%d requests in a step", most);
+		text_append(seen, cap, ", ", "%d request%s in a step", most, plural(most));
 }
 
 static void say_watched(const char *how, const struct evidence *ev, char *seen, size_t cap)
@@ -138,11 +138,12 @@ void evidence_say(
 		text_append(seen, cap, ", ", "%lld of %lld pages apart", (long long)ev->apart,
 			(long long)ev->taken);
 	else if (a == AXIS_CHUNK)
-		text_append(seen, cap, ", ", "%lld rows at once", (long long)ev->most_rows);
+		text_append(
+			seen, cap, ", ", "%lld row%s at once", (long long)ev->most_rows, plural(ev->most_rows));
 	else if (a == AXIS_BATCH)
 		say_batch(ev, seen, cap);
 	else if (a == AXIS_ROW && evidence_has(p, ev, a, p->choice[a]))
-		text_append(seen, cap, ", ", "after %d others", axes_number(p, a));
+		text_append(seen, cap, ", ", "others before: %d", axes_number(p, a));
 	else if (a == AXIS_PREFIX && p->choice[a] == CERTIFY_PINNED)
 		text_append(seen, cap, ", ", "%lld tokens from the cache, a pin kept %lld",
 			(long long)ev->hit, (long long)ev->pinned);
@@ -152,14 +153,16 @@ void evidence_say(
 		text_append(
 			seen, cap, ", ", "%lld tokens that computed all before them", (long long)ev->again);
 	else if (a == AXIS_PREEMPTION)
-		text_append(seen, cap, ", ", "preempted %lld times", (long long)ev->preempted);
+		text_append(seen, cap, ", ", "preempted %lld time%s", (long long)ev->preempted,
+			plural(ev->preempted));
 	else if (a == AXIS_UNSEEN)
 		text_append(seen, cap, ", ", "%lld positions, unseen from %lld", (long long)ev->reach,
 			(long long)ev->unseen_from);
 	else if (a == AXIS_POLICY && sched_policies[p->choice[a]]->turn == SCHED_TOGETHER)
 		text_append(seen, cap, ", ", "%lld admitted out of turn", (long long)ev->reordered);
 	else if (a == AXIS_POLICY)
-		text_append(seen, cap, ", ", "paused in %lld steps", (long long)ev->paused);
+		text_append(
+			seen, cap, ", ", "paused in %lld step%s", (long long)ev->paused, plural(ev->paused));
 	else if (a == AXIS_DRAFTS ||
 			 (!p->choice[AXIS_DRAFTS] &&
 				 (a == AXIS_DRAFTER || (a == AXIS_RULE && !p->choice[AXIS_DRAFTER]))))

@@ -111,7 +111,7 @@ static void see_memory(struct certify_run *r, const struct ev_memory *m)
 	if (m->memory >= 0 && m->memory < MEMORY_GROUPS)
 		r->is_state[m->memory] = memory_kind_of(m->kind)->is_state;
 	text_append(r->ev->memory, sizeof r->ev->memory, ", ", "%s %lld layer%s",
-		memory_kind_of(m->kind)->name, (long long)m->layers, m->layers == 1 ? "" : "s");
+		memory_kind_of(m->kind)->name, (long long)m->layers, plural(m->layers));
 }
 
 static void see_setting(struct certify_run *r, const struct ev_setting *s)

@@ -181,7 +181,7 @@ void compare_print(const struct compare *c, const struct compare_table *t, FILE 
 		fputs(")\n", out);
 	}
 	fprintf(out, "%d pairs of answers to %d prompt%s\n", t->n_pairs, t->n_prompts,
-		t->n_prompts == 1 ? "" : "s");
+		plural(t->n_prompts));
 	fputs(
 		"with a range: medians, and of the ratios of the pairs, not the ratio of medians\n\n", out);
 	print_rows(t, out);

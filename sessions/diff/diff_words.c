@@ -18,9 +18,9 @@ static void describe_length(const struct diff_pair *p, char *buf, size_t cap)
 	bool a_is_short = p->side[0].n < p->side[1].n;
 	const struct diff_side *ended = &p->side[!a_is_short], *other = &p->side[a_is_short];
 
-	snprintf(buf, cap, "%c ends there (%s), %c goes on for %d tokens (%s)%s%s",
+	snprintf(buf, cap, "%c ends there (%s), %c goes on for %d token%s (%s)%s%s",
 		a_is_short ? 'A' : 'B', end_of(ended), a_is_short ? 'B' : 'A', other->n - ended->n,
-		end_of(other), p->settings[0] ? "; " : "", p->settings);
+		plural(other->n - ended->n), end_of(other), p->settings[0] ? "; " : "", p->settings);
 }
 
 static void describe_logits(const struct diff *d, const struct diff_pair *p, char *buf, size_t cap)

@@ -142,7 +142,7 @@ static bool found_in(const char *text, const char *words, char out[LISTED_TEXT])
 		return false;
 	while (from > text && at - from < AROUND && from[-1] != '\n')
 		from--;
-	while (from > text && from < at && (*from & 0xc0) == 0x80) /* whole characters */
+	while (from > text && from < at && from[-1] != ' ' && from[-1] != '\n') /* whole words */
 		from++;
 	take_line(out, from, strcspn(at, "\n") + (size_t)(at - from));
 	return true;

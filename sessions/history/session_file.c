@@ -22,7 +22,9 @@ int session_file_ours(const char *path, const char *what, struct listed *l, stru
 	if (l->state == LISTED_WRITTEN || recording_is_written(path))
 		return err_set(
 			e, ERR_USAGE, "%s is being written: %s it when its session has ended", path, what);
-	if (access(path, F_OK) || (l->state == LISTED_UNREADABLE && !ours))
+	if (access(path, F_OK))
+		return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	if (l->state == LISTED_UNREADABLE && !ours)
 		return err_set(e, ERR_INPUT, "%s: %s", path, l->why);
 	return 0;
 }

@@ -115,7 +115,7 @@ struct lesson_file {
 extern const struct lesson_file lessons_shipped[];
 
 /* The text of a lesson: of the reader's folder, else a shipped one; or of a path with a slash or
- * ".md". malloc'd. ERR_INPUT lists what comes near. */
+ * ".md". malloc'd. ERR_USAGE says what comes near. */
 int lesson_load(const char *name, char **text, size_t *size, struct err *e);
 /* Both in one, parsed; NULL: as their errors say. */
 struct lesson *lesson_open(const char *name, struct err *e);

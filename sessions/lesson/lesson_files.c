@@ -73,7 +73,7 @@ static int no_such(const char *name, struct err *e)
 			least = near_edits(name, other);
 			near = other;
 		}
-	return err_set(e, ERR_INPUT, "no lesson %.60s%s%s%s: \"cutaway lesson\" lists them", name,
+	return err_set(e, ERR_USAGE, "no lesson %.60s%s%s%s: \"cutaway lesson\" lists them", name,
 		near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 

@@ -60,9 +60,9 @@ static void put(FILE *out, const char *mark, const char *text)
 
 static void put_head(const struct sheet *s, const char *title)
 {
-	fprintf(s->out, "%s: %s\n%s; about %d minutes: %d words at %d a minute, %d questions at one",
+	fprintf(s->out, "%s: %s\n%s; about %d minutes: %d words at %d a minute, %d question%s at one",
 		s->name, title, lesson_topic(s->name), s->minutes, s->words, LESSON_WORDS_A_MINUTE,
-		s->questions);
+		s->questions, plural(s->questions));
 	if (s->run_s.known)
 		fprintf(s->out, ", runs of %.1f s here", s->run_s.value);
 	fprintf(s->out, "\nneeds %s%s%s", s->l->model ? s->l->model : "any model",

@@ -10,10 +10,11 @@ static void print_recorder(const struct history *h, FILE *out)
 {
 	char version[64], backend[64], isa[64];
 
-	fprintf(out, "recorded by cutaway %s on %s %s, %lld threads\n",
+	fprintf(out, "recorded by cutaway %s on %s %s, %lld thread%s\n",
 		text_cleaned(version, sizeof version, h->version, strlen(h->version)),
 		text_cleaned(backend, sizeof backend, h->backend, strlen(h->backend)),
-		text_cleaned(isa, sizeof isa, h->isa, strlen(h->isa)), (long long)h->threads);
+		text_cleaned(isa, sizeof isa, h->isa, strlen(h->isa)), (long long)h->threads,
+		plural(h->threads));
 }
 
 static void print_ends(const struct bisect *b, FILE *out)

@@ -141,7 +141,7 @@ static void say_emptied(struct why *w, long long page, long long seq)
 	emptied_by(w, seq, setting, sizeof setting);
 	why_say(w, "Page %lld was dropped after step %lld, because %s emptied the prefix cache:", page,
 		step, setting);
-	why_say(w, "  %lld pages went, not for want of room", n);
+	why_say(w, "  %lld page%s went, not for want of room", n, plural(n));
 }
 
 static void say_dropped(struct why *w, const struct miss *m)
@@ -159,7 +159,8 @@ static void say_dropped(struct why *w, const struct miss *m)
 	}
 	why_say(w, "  page %lld, written by request %lld, was dropped in step %lld,", page, owner,
 		why_step_of(w, seq));
-	why_say(w, "  after %lld steps in which nobody read it: ask why evict %lld", idle, page);
+	why_say(w, "  after %lld step%s in which nobody read it: ask why evict %lld", idle,
+		plural(idle), page);
 }
 
 static void say_pruned(struct why *w, const struct miss *m)
@@ -223,12 +224,12 @@ static void say_needed(struct why *w, const struct miss *m)
 	/* the last token is always computed, so a page that only it would complete saves nothing */
 	long long whole = m->asked / m->size, missing = whole - m->hit / m->size;
 
-	why_say(w, "  from the cache: %lld of %lld tokens, %lld pages of %lld; computed: %lld tokens",
-		m->hit, m->asked, m->hit_pages, m->size, (m->asked - m->hit));
+	why_say(w, "  from the cache: %lld of %lld tokens, %lld page%s of %lld; computed: %lld tokens",
+		m->hit, m->asked, m->hit_pages, plural(m->hit_pages), m->size, (m->asked - m->hit));
 	say_pin(w, m);
 	if (m->closest)
-		why_say(w, "  closest in this session: request %lld, which begins with the same %d tokens",
-			m->closest, m->shared);
+		why_say(w, "  closest in this session: request %lld, which begins with the same %d token%s",
+			m->closest, m->shared, plural(m->shared));
 	else
 		why_say(w, "  no earlier request of this session begins with the same token");
 	/* where the cache had all whole pages that are alike, and not where it had lost them */
@@ -237,13 +238,12 @@ static void say_needed(struct why *w, const struct miss *m)
 		why_say(w,
 			"  it fills %lld whole page%s; the next %lld lie in a page that also holds "
 			"others, and a page is shared whole or not at all",
-			(m->shared / m->size), m->shared / m->size == 1 ? "" : "s", (m->shared % m->size));
+			(m->shared / m->size), plural(m->shared / m->size), (m->shared % m->size));
 	if (missing > 0)
 		why_say(w,
-			"  for a whole hit %lld more pages would be needed: blocks %lld to %lld, positions "
-			"%lld to "
-			"%lld",
-			missing, (m->hit / m->size), (whole - 1), (m->hit / m->size * m->size),
+			"  for a whole hit %lld more page%s would be needed: blocks %lld to %lld, positions "
+			"%lld to %lld",
+			missing, plural(missing), (m->hit / m->size), (whole - 1), (m->hit / m->size * m->size),
 			(whole * m->size - 1));
 	why_say(w, "  in the log: SELECT * FROM lookup WHERE seq = %lld", m->seq);
 }
@@ -325,7 +325,7 @@ static void say_missed(struct why *w, const struct evict *v)
 	free(ids);
 	if (n_missed)
 		why_say(w, "  it was missed: %lld later prompt%s began with its tokens, request %lld first",
-			n_missed, n_missed == 1 ? "" : "s", first);
+			n_missed, plural(n_missed), first);
 	else
 		why_say(w, "  nobody missed it: no later prompt of this log began with its tokens");
 }
@@ -340,7 +340,7 @@ static void say_pinned(struct why *w, const struct evict *v)
 
 	if (n > 0)
 		why_say(
-			w, "  %lld pages were pinned and stayed, however long unused: SELECT * FROM pin", n);
+			w, "  %lld pinned page%s stayed, however long unused: SELECT * FROM pin", n, plural(n));
 }
 
 static void say_for_room(struct why *w, const struct evict *v)
@@ -350,7 +350,7 @@ static void say_for_room(struct why *w, const struct evict *v)
 	if (v->taker >= 0)
 		why_say(w, "  it went to request %lld, for its block %lld", v->taker, v->taker_block);
 	why_say(w, "  of the unreferenced pages without children, it was the one least recently used:");
-	why_say(w, "  nobody had read it for %lld steps", v->idle);
+	why_say(w, "  nobody had read it for %lld step%s", v->idle, plural(v->idle));
 	say_pinned(w, v);
 	why_say(w, "  the pool then: %lld pages, %lld read by requests, %lld kept by the cache alone",
 		why_pages(w, v->seq), why_int(w, 0, "SELECT pages_used FROM step WHERE step = ?1", v->step),

@@ -126,7 +126,7 @@ static void say_grammar(struct why *w, const struct drawn *t)
 	if (t->n_stages <= EV_AT_GRAMMAR)
 		return;
 	why_say(w, "  %-17s %-15s   %u token%s allowed, which the model gave %.4f", "grammar",
-		g->left == 1 ? "no choice" : "", g->left, g->left == 1 ? "" : "s", (double)g->mass);
+		g->left == 1 ? "no choice" : "", g->left, plural(g->left), (double)g->mass);
 	if (t->bound)
 		why_say(w, "  %-17s %s", "", *t->stack ? t->stack : "the text may end here");
 }
@@ -137,8 +137,8 @@ static void say_forbidden(struct why *w, const struct drawn *t, uint32_t id)
 	int passed;
 
 	if (tl_bound_rule(t->forbidden, id, rule, sizeof rule, &passed))
-		why_say(w, "the grammar forbids it: rule %s, after %d byte%s", rule, passed,
-			passed == 1 ? "" : "s");
+		why_say(
+			w, "the grammar forbids it: rule %s, after %d byte%s", rule, passed, plural(passed));
 	else
 		why_say(w, "the grammar forbids it");
 }
@@ -166,8 +166,7 @@ static void say_stages(struct why *w, const struct drawn *t)
 		setting_of(w, t->request, stage[i].column, value, sizeof value);
 		snprintf(named, sizeof named, "%s %s", i ? stage[i].name : "repeat", value);
 		why_say(w, "  %-17s %s %9.4f   %u token%s left, %.4f of the mass", named,
-			i < 2 ? "logit" : "p    ", (double)g->value, g->left, g->left == 1 ? "" : "s",
-			(double)g->mass);
+			i < 2 ? "logit" : "p    ", (double)g->value, g->left, plural(g->left), (double)g->mass);
 	}
 }
 
@@ -259,7 +258,7 @@ static void say_won(struct why *w, const struct drawn *t)
 		w, t->id, t->pos, t->request, t->rank > 0 ? how : "won the draw; its rank is not known.");
 	why_say(w,
 		"  p %.4f in the model's own distribution, of %.2f bits; %.4f in the draw of %lld token%s",
-		t->p, t->entropy, t->p_draw, t->survivors, t->survivors == 1 ? "" : "s");
+		t->p, t->entropy, t->p_draw, t->survivors, plural(t->survivors));
 	say_stages(w, t);
 	if (t->n_candidates)
 		say_race(w, t);

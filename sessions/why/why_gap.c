@@ -74,10 +74,10 @@ static long long say_steps(struct why *w, const struct gap *g, bool own)
 		return 0;
 	if (own)
 		why_say(w, "  %10.3f ms in %lld step%s with %lld row%s of it", (double)ns / 1e6, n,
-			n == 1 ? "" : "s", rows, rows == 1 ? "" : "s");
+			plural(n), rows, plural(rows));
 	else
 		why_say(w, "  %10.3f ms in %lld step%s without it: it had to wait", (double)ns / 1e6, n,
-			n == 1 ? "" : "s");
+			plural(n));
 	return ns;
 }
 

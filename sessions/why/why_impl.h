@@ -8,6 +8,7 @@
 
 #include <sqlite3.h>
 
+#include "base/text.h"
 #include "event/event.h"
 #include "sessions/history/history.h"
 #include "sessions/why/why.h"

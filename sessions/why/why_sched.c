@@ -3,6 +3,9 @@
 #include "engine/sched/policy.h"
 #include "sessions/why/why_impl.h"
 
+/* An engine that is not held begins a step sooner. */
+enum { LONG_NS = 100000000 };
+
 static double ms(long long ns)
 {
 	return (double)ns / 1e6;
@@ -94,7 +97,7 @@ void why_preempt(struct why *w)
 					: "SELECT seq, request, pages, tokens, favour FROM preempt"
 					  " WHERE seq <= ?9 ORDER BY seq DESC LIMIT 1",
 		w->at.number);
-	long long seq, request, pages, tokens, favour, step;
+	long long seq, request, pages, tokens, favour, step, running;
 
 	if (!why_read(w, s, 5, (long long *[]){ &seq, &request, &pages, &tokens, &favour })) {
 		if (w->at.given)
@@ -106,13 +109,14 @@ void why_preempt(struct why *w)
 	}
 	step = why_step_of(w, seq);
 	why_say(w,
-		"In step %lld request %lld gave up its %lld pages, because request %lld needed one and no "
+		"In step %lld request %lld gave up its %lld page%s, because request %lld needed one and no "
 		"page "
 		"was free or only cached.",
-		step, request, pages, favour);
+		step, request, pages, plural(pages), favour);
 	say_victim(w, seq, request, favour);
-	why_say(w, "  the pool: %lld pages; %lld requests ran and %lld waited when the step ended",
-		why_pages(w, seq), why_int(w, 0, "SELECT running FROM step WHERE step = ?1", step),
+	running = why_int(w, 0, "SELECT running FROM step WHERE step = ?1", step);
+	why_say(w, "  the pool: %lld pages; %lld request%s ran and %lld waited when the step ended",
+		why_pages(w, seq), running, plural(running),
 		why_int(w, 0, "SELECT waiting FROM step WHERE step = ?1", step));
 	say_cost(w, request, seq, tokens);
 	why_say(w,
@@ -162,10 +166,9 @@ static void say_policy(struct why *w, const struct wait *t)
 		t->arrived_seq, t->admit_seq);
 
 	why_say(w,
-		"  the policy, %s, admitted %lld requests before it that came later, and it before %lld "
-		"that came "
-		"earlier",
-		policy_at(w, t->admit_seq), later, earlier);
+		"  the policy, %s, admitted %lld request%s before it that came later, and it before %lld "
+		"that came earlier",
+		policy_at(w, t->admit_seq), later, plural(later), earlier);
 	say_rank(w, t->admit_seq, "SELECT rank FROM admit WHERE seq = ?1", false);
 }
 
@@ -180,8 +183,8 @@ static void say_closed(struct why *w, const struct wait *t, long long steps)
 	snprintf(first, sizeof first, running, "ASC");
 	snprintf(last, sizeof last, running, "DESC");
 	why_say(w,
-		"    %lld steps: %s waited for %s; %lld ran after the first of them, %lld after the last",
-		steps, p ? p->name : "the policy",
+		"    %lld step%s: %s waited for %s; %lld ran after the first of them, %lld after the last",
+		steps, plural(steps), p ? p->name : "the policy",
 		p && p->closed_until ? p->closed_until : "what the log does not say",
 		why_int(w, 0, first, EV_HOLD_policy, t->arrived_seq, t->admit_seq),
 		why_int(w, 0, last, EV_HOLD_policy, t->arrived_seq, t->admit_seq));
@@ -210,15 +213,16 @@ static bool say_holds(struct why *w, const struct wait *t)
 			why_say(w, "  what it waited for, step by step:");
 		any = true;
 		if (hold == EV_HOLD_slot)
-			why_say(w, "    %lld steps: every slot was taken", n);
+			why_say(w, "    %lld step%s: every slot was taken", n, plural(n));
 		else if (hold == EV_HOLD_policy)
 			say_closed(w, t, n);
 		else if (hold == EV_HOLD_pages || hold == EV_HOLD_sibling)
-			why_say(w, "    %lld steps: %s %lld, first in the policy's order, %s", n,
+			why_say(w, "    %lld step%s: %s %lld, first in the policy's order, %s", n, plural(n),
 				first == t->request ? "it, request" : "request", first, lacked[hold]);
 	}
 	if (pinned > 0)
-		why_say(w, "    of the pool, pins kept up to %lld pages meanwhile", pinned);
+		why_say(
+			w, "    of the pool, pins kept up to %lld page%s meanwhile", pinned, plural(pinned));
 	return any;
 }
 
@@ -236,8 +240,8 @@ static void say_waited_for(
 	if (say_holds(w, t))
 		return;
 	if (ahead)
-		why_say(w, "  what it waited for: its turn, after those; %lld requests ended meanwhile%s",
-			n_ended, ended ? ", the last of them made room for it" : "");
+		why_say(w, "  what it waited for: its turn, after those; %lld request%s ended meanwhile%s",
+			n_ended, plural(n_ended), ended ? ", the last of them made room for it" : "");
 	else if (slots && running >= slots && ended)
 		why_say(w, "  what it waited for: a slot; request %lld ended and made room", ended);
 	else if (parent)
@@ -247,6 +251,9 @@ static void say_waited_for(
 	else if (why_int(w, 0, "SELECT count(*) FROM step WHERE seq > ?1 AND seq < ?2", t->arrived_seq,
 				 t->admit_seq))
 		why_say(w, "  what it waited for: pages for its prompt; slots were free");
+	else if (t->waited_ns > LONG_NS)
+		why_say(w, "  what it waited for: no step ran meanwhile; the engine was held (F5, a "
+				   "breakpoint), or changed a setting");
 	else if (running)
 		why_say(w, "  what it waited for: the end of the step that ran when it came");
 	else
@@ -284,7 +291,8 @@ static void say_pause(struct why *w, const struct wait *t, long long with_rows)
 				t->first_seq);
 
 	if (steps > with_rows)
-		why_say(w, "  %lld steps in between had no row of it: %s", (steps - with_rows),
+		why_say(w, "  %lld step%s in between had no row of it: %s", steps - with_rows,
+			plural(steps - with_rows),
 			p && p->turn == SCHED_NEWEST_ALONE
 				? "the policy computes prompts only while nothing decodes"
 				: "others had the rows of the budget");

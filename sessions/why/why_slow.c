@@ -283,7 +283,7 @@ static void say_members(struct why *w, const struct slow *t)
 			continue;
 		why_say(w, "  request %lld: %s, %lld row%s from position %lld", sqlite3_column_int64(s, 0),
 			ev_code_name("work", sqlite3_column_int64(s, 1)), sqlite3_column_int64(s, 3),
-			sqlite3_column_int64(s, 3) == 1 ? "" : "s", sqlite3_column_int64(s, 2));
+			plural(sqlite3_column_int64(s, 3)), sqlite3_column_int64(s, 2));
 	}
 	if (n > 4)
 		why_say(w, "  and %d more", n - 4);
@@ -324,12 +324,11 @@ void why_slow(struct why *w)
 	}
 	usual = median_of_alike(w, &t, &alike);
 	why_say(w,
-		"Step %lld took %.3f ms: %lld rows (%lld of prompts, %lld newest tokens, %lld drafted).",
-		t.step, (double)t.ns / 1e6, t.rows, t.prefill, t.decode, t.draft);
+		"Step %lld took %.3f ms: %lld row%s (of prompts %lld, newest tokens %lld, drafted %lld).",
+		t.step, (double)t.ns / 1e6, t.rows, plural(t.rows), t.prefill, t.decode, t.draft);
 	if (usual > 0)
-		why_say(w,
-			"  the %lld other steps of the same rows: median %.3f ms; this one %.2f times that",
-			alike, (double)usual / 1e6, (double)t.ns / (double)usual);
+		why_say(w, "  %lld other step%s of the same rows: median %.3f ms; this one %.2f times that",
+			alike, plural(alike), (double)usual / 1e6, (double)t.ns / (double)usual);
 	say_members(w, &t);
 	if (t.drafters_ns > 0)
 		snprintf(drafters, sizeof drafters, "drafters %.3f ms; ", (double)t.drafters_ns / 1e6);

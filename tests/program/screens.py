@@ -473,7 +473,7 @@ def test_score_command(suite):
         with open(os.path.join(s.folder, "pid"), encoding="ascii") as f:
             hung = int(f.read())
         s.keys("C-c")
-        s.wait("stopped; Ctrl-C again quits")
+        s.wait(r"stopped; \^C again quits")
         s.wait("no answer: cancelled")
         s.wait("KV pages .* 0 of")
         if os.path.exists(f"/proc/{hung}"):
@@ -515,7 +515,7 @@ def test_spec_views(suite):
     try:
         suite.chat(s, "--no-record", "--spec", "lookahead:3,3,2")
         for line, last in (("/pause", "paused"), ("one two one two one two one", "you one two"), ("/step 9", r"step 9\b"),
-                           ("/view spec", "Ctrl-O")):
+                           ("/view spec", r"\^O")):
             s.type(line)
             s.keys("Enter")
             s.wait(last)
@@ -536,7 +536,7 @@ def test_spec_views(suite):
     try:
         suite.chat(s, "--no-record", "--spec", "jacobi:4", "--rule", "rejection", "--temp", "1")
         for line, last in (("/pause", "paused"), ("three four", "you three"), ("/step 8", r"step 8\b"),
-                           ("/view spec", "Ctrl-O")):
+                           ("/view spec", r"\^O")):
             s.type(line)
             s.keys("Enter")
             s.wait(last)
@@ -568,7 +568,7 @@ def test_speculation_numbers(suite):
         suite.chat(s, "--record", "s.db", "--spec", f"draft:{suite.model},4,4,12", "--page-size", "16")
         for line, last in (("one two", "limit of 20 tokens"), ("/spec jacobi:4", "spec is now jacobi"),
                            ("/pause", "paused"), ("three four", "you three four"), ("/step 18", r"step 20\b"),
-                           ("/view spec", "Ctrl-O")):
+                           ("/view spec", r"\^O")):
             s.type(line)
             s.keys("Enter")
             s.wait(last)

@@ -234,6 +234,7 @@ def test_bad_servers():
     lost("one that sends no JSON", "no JSON object", [first, b"data: {\"choices\": [", b"data: [DONE]"], keeps=word)
     lost("one whose line never ends", "1 MiB", [first, b"data: " + b"x" * (2 << 20)], keeps=word)
     lost("one that says an error in its stream", "broke off: out of pages", [first, b'data: {"error": {"message": "out of pages"}}'], keeps=word)
+    lost("one that gives up", "says: abort", [first, event(delta={}, finish_reason="abort")], keeps=word)
     lost("one whose answer never ends", "does not end", [b'data: {"choices": [{"delta": {"content": "' + b"x" * 1000000 + b'"}}]}'] * 20)
     lost("a NUL byte in its JSON", "no JSON object", [first, b'data: {"choices": [{"delta": {"content": "a\0b"}}]}'], keeps=word)
     s = fake("openai", [b'data: {"choices": [{"delta": {"content": "a\\u0000b\\\\u0000"}}]}', b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}', b"data: [DONE]"])
@@ -351,7 +352,8 @@ def test_screens():
         check("a conversation anew", s.asked[2]["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "And owls?"}],
               s.asked)
         t.send("/quit\r")
-        check("/quit ends it", t.wait_end() == 0)
+        check("/quit ends it, and advises what is possible", t.wait_end() == 0 and "see it again" in t.grid.text()
+              and "go on with it" not in t.grid.text(), t.grid.text())
     except Failure as e:
         check("the screens", False, e)
     finally:

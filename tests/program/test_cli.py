@@ -56,6 +56,8 @@ def test_help():
           cutaway(verb, "--help")[1].decode().splitlines()))
     help_of_run = cutaway("run", "--help")[1].decode()
     check("help tells the defaults, and long lists of values whole", "(0.7)" in help_of_run and "|int8-tensor\n" in help_of_run)
+    lists = [re.split(r",\s+", names) for names in re.findall(r"NAME: ([\w,\s-]+) \(", help_of_run)]
+    check("a list of names has each once", lists and all(len(set(names)) == len(names) for names in lists), lists)
     status, out, _ = cutaway("--version")
     check("--version", status == 0 and re.match(rb"cutaway \d+\.\d+\.\d+ \(arithmetic \d+\)", out), out)
     status, out, _ = cutaway("--man")

@@ -39,13 +39,13 @@ OPTIONS = {"": {}, "thinking": {"enable_thinking": True}, "no thinking": {"enabl
 TOOL = {"type": "function", "function": {
     "name": "weather", "description": "The weather of a \"place\".", "parameters": {
         "type": "object", "required": ["place"], "properties": {
-            "place": {"type": "string", "description": "Where"}, "days": {"type": "integer", "enum": [1, 2]},
+            "place": {"type": "string", "description": "Where"}, "days": {"type": "integer", "enum": [1, 2], "default": 2**53 + 1},
             "units": {"type": ["string", "null"], "default": None},
             "more": {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "number"}}}}}}}}
 TOOL_TURNS = [
     {"role": "user", "content": "Weather in Köln?"},
     {"role": "assistant", "content": "", "tool_calls": [{"id": "call_0001", "type": "function", "function": {
-        "name": "weather", "arguments": {"place": "Köln", "days": 2, "half": 0.5, "sure": True, "list": [1, "a"]}}}]},
+        "name": "weather", "arguments": {"place": "Köln", "days": 2, "half": 0.5, "whole": 20.0, "id": 2**60 + 1, "sure": True, "list": [1, "a"]}}}]},
     {"role": "tool", "tool_call_id": "call_0001", "name": "weather", "content": "{\"sky\": \"blue\"}"},
     {"role": "assistant", "content": "Blue."},
     {"role": "user", "content": "Thanks."},

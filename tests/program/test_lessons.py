@@ -99,8 +99,9 @@ def test_own():
     status, out, err = cutaway("lesson", "new", "mine")
     check("it is not written over", status == 2 and "is there already" in err, err)
     check("the list has it", " mine " in cutaway("lesson")[1])
-    status, out, err = cutaway("lesson", "kv-cash", "--model", TINY)
-    check("a name that is not there", "did you mean kv-cache?" in cutaway("lesson", "--test", "kv-cash", "--model", TINY)[1] + err)
+    for args in ([], ["--test"], ["sheet"]):
+        status, out, err = cutaway("lesson", *args, "kv-cash", "--model", TINY)
+        check("a name that is not there", status == 2 and "did you mean kv-cache?" in err, (args, status, out + err))
 
 
 def test_sheet():
@@ -129,7 +130,7 @@ def test_sheet():
     check("what is refused is said of the line that was typed", status == 0 and "\n    ->    /max-tokens many: a whole number of tokens" in out, out + err)
     write("taught", LESSON.replace("look pages", "look the-moon"))
     status, out, err = cutaway("lesson", "sheet", "taught", "--model", TINY)
-    check("a lesson that cannot be run has no sheet", status == 1 and not out and "no view the-moon" in err and "1 lessons could not" in err, out + err)
+    check("a lesson that cannot be run has no sheet", status == 1 and not out and "no view the-moon" in err and "1 lesson could not" in err, out + err)
 
 
 def test_paused():

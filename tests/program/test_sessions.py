@@ -60,6 +60,10 @@ def test_list():
     status, out, _ = cutaway("sessions", "--find", "OF two")
     check("--find lists those in which words were said, in any case", status == 0 and "mid.db"[:3] in out and
           "of two" in out and "1 recording" in out and "oldest" not in out, out)
+    record("what stands before in this folder", "long.db", 0)
+    out = cutaway("sessions", "--find", "folder")[1]
+    check("with whole words around them", " · stands before in this folder\n" in out, out)
+    os.remove(os.path.join(FOLDER, "long.db"))
     answer, = sqlite3.connect(os.path.join(FOLDER, "old.db")).execute("SELECT CAST(answer AS BLOB) FROM answers").fetchone()
     letters = max(re.findall(rb"[A-Za-z]*", answer), key=len).decode()
     found = [r["name"] for r in json.loads(cutaway("sessions", "--json", "--find", letters)[1])]

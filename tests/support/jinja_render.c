@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
+#include "base/foreign_json.h"
 #include "engine/text/jinja/jinja.h"
 
 static int set_all(struct jinja *j, const cJSON *vars, struct err *e)
@@ -15,7 +14,7 @@ static int set_all(struct jinja *j, const cJSON *vars, struct err *e)
 
 	cJSON_ArrayForEach(v, vars)
 	{
-		char *text = cJSON_PrintUnformatted(v);
+		char *text = foreign_json_print(v);
 		int failed = jinja_set(j, v->string, text, strlen(text), e);
 
 		free(text);
@@ -54,10 +53,10 @@ static void tell_text(const cJSON *in, cJSON *told)
 int main(void)
 {
 	char *line = NULL;
-	size_t cap = 0;
+	size_t cap = 0, end;
 
 	while (getline(&line, &cap, stdin) > 0) {
-		cJSON *in = cJSON_Parse(line), *told = cJSON_CreateObject();
+		cJSON *in = foreign_json_whole(line, strlen(line), &end), *told = cJSON_CreateObject();
 		char *answer;
 
 		tell_text(in, told);

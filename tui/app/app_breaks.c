@@ -122,13 +122,14 @@ static void take_search(struct app *a)
 			breaks_searched(a->breaks));
 		break;
 	case SEARCH_NOTHING:
-		app_say(a, SAY_INFO, "no step from here on for which %s holds; /rfind looks the other way",
+		app_say(a, SAY_INFO,
+			"no step that way for which %s holds; /find looks forward, /rfind back",
 			breaks_searched(a->breaks));
 		break;
 	case SEARCH_FAILED: app_say(a, SAY_ERROR, "%s", e.text); break;
 	case SEARCH_RUNS:
-		app_say(a, SAY_INFO, "searching for %s: step %lld (Ctrl-C stops)",
-			breaks_searched(a->breaks), (long long)at.step);
+		app_say(a, SAY_INFO, "searching for %s: step %lld (^C stops)", breaks_searched(a->breaks),
+			(long long)at.step);
 		break;
 	case SEARCH_NONE: break;
 	}

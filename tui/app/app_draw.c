@@ -381,7 +381,7 @@ static void draw_matches(struct app *a)
 			glyph(p.c, GLYPH_ELLIPSIS), n - rows * columns + 1);
 }
 
-static const char asleep[] = "the views have the keys · Ctrl-O to type here";
+static const char asleep[] = "the views have the keys · ^O to type here";
 
 static void draw_prompt(struct app *a)
 {
@@ -418,12 +418,12 @@ static void draw(struct app *a)
 	canvas_clear(&a->canvas);
 	draw_status(a, a->layout.status);
 	draw_views(a, &ask, points);
-	draw_rule(a, a->layout.rule);
 	if (a->mode->scrub && a->layout.scrubber.h > 0) {
 		struct pen p = pen_of(&a->canvas, a->layout.scrubber);
 
 		a->mode->scrub(a, &p);
 	}
+	draw_rule(a, a->layout.rule); /* over the end of it, too */
 	draw_prompt(a);
 	draw_hints(a, a->layout.hints);
 	palette_draw(&a->palette, &a->canvas);

@@ -34,7 +34,7 @@ void app_look(struct app *a, int view, bool zoom)
 	if (zoom || a->zoom >= 0 || !shown(a, view))
 		a->zoom = view;
 	if (a->focus < 0)
-		app_say(a, SAY_INFO, "%s · Ctrl-O gives it the keys%s", views[view]->name,
+		app_say(a, SAY_INFO, "%s · ^O gives it the keys%s", views[view]->name,
 			a->zoom == view ? ", Esc goes back" : "; there Enter zooms");
 	a->dirty = true;
 }
@@ -226,14 +226,16 @@ static void mouse(struct app *a, const struct term_key *k)
 static void prompt_escape(struct app *a)
 {
 	struct term_key next;
-	bool more = term_key(a->term, &next), typing = *prompt_text() || prompt_busy();
+	const bool more = term_key(a->term, &next), typing = *prompt_text() || prompt_busy(),
+			   alt = more && next.code < KEY_F1_ && next.code != CTRL_C && next.code != CTRL_O &&
+					 next.code != CTRL_P; /* those never reach readline, which would wait */
 
 	/* with Alt: readline binds ASCII alone */
 	if (more && (next.code == KEY_CHAR_ || next.code == KEY_PASTE_)) {
 		app_key(a, &next);
 		return;
 	}
-	if (!a->prompt_hidden && (more || (typing && prompt_wants_escape())))
+	if (!a->prompt_hidden && (alt || (typing && prompt_wants_escape())))
 		prompt_feed("\033", 1);
 	else if (a->mode->key(a, ESC))
 		;
@@ -266,8 +268,8 @@ static void prompt_key(struct app *a, const struct term_key *k)
 static void say_views_have_keys(struct app *a, int key)
 {
 	if (key == KEY_PASTE_ || (key > ' ' && key < 256 && key != 127))
-		app_say(a, SAY_INFO,
-			"the views have the keys, and this one means nothing to them: Ctrl-O to type");
+		app_say(
+			a, SAY_INFO, "the views have the keys, and this one means nothing to them: ^O to type");
 }
 
 static int view_key_of(int key)

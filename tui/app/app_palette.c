@@ -145,7 +145,7 @@ void app_palette(struct app *a, const char *title, unsigned parts, const char *f
 		add_commands(a, true, parts & PALETTE_CHANGED);
 	if (parts == PALETTE_CHANGED && !a->palette.n) {
 		palette_close(&a->palette);
-		app_say(a, SAY_INFO, "all settings have their defaults; Ctrl-P lists them");
+		app_say(a, SAY_INFO, "all settings have their defaults; ^P lists them");
 		return;
 	}
 	palette_show(&a->palette);

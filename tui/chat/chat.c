@@ -52,7 +52,7 @@ static void run_line(struct app *a, const char *line)
 	}
 	if (!a->chat->script && means_to_leave(line)) {
 		app_say(a, SAY_INFO,
-			"/quit or Ctrl-D leaves; to say \"%s\" to the model, put a blank before it", line);
+			"/quit or ^D leaves; to say \"%s\" to the model, put a blank before it", line);
 		return;
 	}
 	a->state.scroll[VIEW_CHAT] = 0; /* what was sent is seen */

@@ -245,7 +245,7 @@ static void stepped(void *app, void *arg)
 	if (j->over)
 		end(a, c);
 	else if (j->idle && c->turn <= TURNS)
-		app_say(a, SAY_INFO, "comparing: answer %d of %d%s; Ctrl-C stops", c->turn, TURNS,
+		app_say(a, SAY_INFO, "comparing: answer %d of %d%s; ^C stops", c->turn, TURNS,
 			c->turn <= 2 ? ", to warm up" : "");
 }
 

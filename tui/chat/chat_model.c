@@ -257,14 +257,14 @@ static int may_change(struct app *a, struct err *e)
 	if (c->options->guest)
 		return err_set(e, ERR_USAGE, "a server keeps its model: end it, and serve the other one");
 	if (c->model)
-		return err_set(e, ERR_USAGE, "%s is being opened: Ctrl-C stops that", c->model->path);
+		return err_set(e, ERR_USAGE, "%s is being opened: ^C stops that", c->model->path);
 	if (c->lesson.l)
 		return err_set(
 			e, ERR_USAGE, "not in a lesson, which goes by this session's log: /lesson off first");
 	for (int32_t i = 0; i < a->timeline.n_requests; i++)
 		if (a->timeline.request[i].state != TL_FINISHED)
 			return err_set(e, ERR_USAGE, "not while requests run: /cancel stops them");
-	return chat_busy(a) ? err_set(e, ERR_USAGE, "not during an answer: Ctrl-C stops it") : 0;
+	return chat_busy(a) ? err_set(e, ERR_USAGE, "not during an answer: ^C stops it") : 0;
 }
 
 int chat_model(struct app *a, const char *what, struct err *e)

@@ -59,7 +59,7 @@ void chat_hold_loop(struct app *a)
 	c->looped = r->id;
 	actor_pause(c->live.session.actor);
 	app_say(a, SAY_INFO,
-		"held: the answer repeats %d token%s. F5 goes on, Ctrl-C or another question ends it; %s; "
+		"held: the answer repeats %d token%s. F5 goes on, ^C or another question ends it; %s; "
 		"/loops run never holds",
 		r->period, plural(r->period), turn_loop_help(r));
 }

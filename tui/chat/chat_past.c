@@ -59,6 +59,8 @@ int chat_past_go(struct app *a, int64_t step, struct err *e)
 	if (open_past(a, e) < 0)
 		return -1;
 	if (step >= player_n_steps(c->past)) {
+		if (step > player_n_steps(c->past))
+			app_say(a, SAY_INFO, "the newest step is %lld", (long long)player_n_steps(c->past));
 		chat_past_return(a);
 		return 0;
 	}

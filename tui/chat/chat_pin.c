@@ -3,6 +3,7 @@
 
 #include "base/duration.h"
 #include "base/ids.h"
+#include "base/text.h"
 #include "base/with_files.h"
 #include "tui/chat/chat.h"
 
@@ -105,8 +106,8 @@ static void pin_asked(void *app, void *arg)
 	else if (r && r->finished && r->finish.reason == EV_FINISH_refused)
 		app_say(a, SAY_ERROR, "/pin %s: %s", p->name, r->finish_why ? r->finish_why : "refused");
 	else
-		app_say(a, SAY_INFO, "pin %" PRId64 ": %s tokens in %d pages, %s, for %s; /view prefix",
-			p->made.pin, view_count(p->made.tokens).text, p->made.pages,
+		app_say(a, SAY_INFO, "pin %" PRId64 ": %s tokens in %d page%s, %s, for %s; /view prefix",
+			p->made.pin, view_count(p->made.tokens).text, p->made.pages, plural(p->made.pages),
 			view_bytes((double)p->made.bytes).text, view_ns((double)p->ttl_ns).text);
 }
 

@@ -61,7 +61,7 @@ static void stepped(void *app, void *arg)
 	if (j->over)
 		end(a, c);
 	else if (c->apart.next)
-		app_say(a, SAY_INFO, "price: text %d of %d, %s; Ctrl-C stops", c->apart.next, c->apart.n,
+		app_say(a, SAY_INFO, "price: text %d of %d, %s; ^C stops", c->apart.next, c->apart.n,
 			c->apart.one[c->apart.next - 1].name);
 }
 

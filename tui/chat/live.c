@@ -241,11 +241,11 @@ int waiting_forget(struct view_waiting *w)
 void waiting_stop(struct app *a, struct view_waiting *w, bool stopped, bool recorded)
 {
 	if (waiting_forget(w))
-		app_say(a, SAY_INFO, "%s (the up key has it); Ctrl-C again quits",
+		app_say(a, SAY_INFO, "%s (the up key has it); ^C again quits",
 			stopped ? "stopped, and what waited with it" : "what waited is not sent");
 	else if (stopped)
-		app_say(a, SAY_INFO, "stopped; Ctrl-C again quits");
+		app_say(a, SAY_INFO, "stopped; ^C again quits");
 	else
-		app_say(a, SAY_INFO, "Ctrl-C again quits; %s",
+		app_say(a, SAY_INFO, "^C again quits; %s",
 			recorded ? "the session is saved" : "nothing was recorded");
 }

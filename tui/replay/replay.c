@@ -248,7 +248,7 @@ static void line(struct app *a, const char *text)
 static void stop(struct app *a)
 {
 	a->replay->playing = false;
-	app_say(a, SAY_INFO, "Ctrl-C again quits");
+	app_say(a, SAY_INFO, "^C again quits");
 }
 
 /* --- status and scrubber --- */
@@ -344,6 +344,8 @@ static int act(void *arg, enum command_act what, const char *text, double number
 	}
 	r->playing = false;
 	go(a, (int64_t)number);
+	if (player_at(r->player) != (int64_t)number && !r->damaged)
+		app_say(a, SAY_INFO, "there are steps 0 to %lld", (long long)player_n_steps(r->player));
 	return 0;
 }
 

@@ -136,9 +136,9 @@ static void draw_line(struct pen *p, const struct timeline *t, const struct tl_r
 
 	view_put_label(p, 0, y, r->id);
 	view_put(p, view_requests_indent(t), y, INK_DIM,
-		"%s · %d tokens · %s · queue time %s · ITL p99 %s", view_requests_state(t, r).text,
-		r->n_tokens, view_tokens_s(timeline_rate(t, r->id)).text, view_ns(l.queue).text,
-		view_ns(l.itl_p99).text);
+		"%s · %d token%s · %s · queue time %s · ITL p99 %s", view_requests_state(t, r).text,
+		r->n_tokens, plural(r->n_tokens), view_tokens_s(timeline_rate(t, r->id)).text,
+		view_ns(l.queue).text, view_ns(l.itl_p99).text);
 }
 
 static void draw_head(struct pen *p, const struct timeline *t, const struct slots *s, int columns)
@@ -151,10 +151,10 @@ static void draw_head(struct pen *p, const struct timeline *t, const struct slot
 	if (!t->n_requests)
 		pen_head(p, "batch", NULL);
 	else
-		view_head(p, "batch", "%d of %" PRId64 " slots%s%s%s · last %d steps", s->n_running,
+		view_head(p, "batch", "%d of %" PRId64 " slots%s%s%s · last %d step%s", s->n_running,
 			t->session.slots > 0 ? t->session.slots : s->n_running,
 			shown < s->n_running ? view_form(", %d shown", shown).text : "", policy ? " · " : "",
-			policy ? policy : "", steps > 0 ? steps : 0);
+			policy ? policy : "", steps > 0 ? steps : 0, plural(steps));
 }
 
 /* Of another server: its slots in place of what each step had. */

@@ -405,7 +405,7 @@ static void draw_first(struct pen *p)
 	static const struct column columns[] = { { NULL, -27, 1 }, { NULL, 0, 2 } };
 	static const char *const after[][2] = { { "/lesson tokens-and-sampling",
 												"a lesson: it types, you predict" },
-		{ "Ctrl-P", "finds commands, views, settings" },
+		{ "^P", "finds commands, views, settings" },
 		{ "/sessions", "those of before: go on, replay" } };
 	enum { LINES = sizeof after / sizeof *after, LEAST_W = 60 };
 	struct table t = TABLE(p, columns, 1 + view_nothing(p, TYPE_BELOW));

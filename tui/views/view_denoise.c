@@ -168,9 +168,9 @@ static void put_head(struct pen *p, const struct tl_request *r)
 {
 	const struct tl_canvas *c = &r->canvas;
 
-	view_head(p, "denoising", "request %s, step %d%s \xc2\xb7 %d masks left%s",
+	view_head(p, "denoising", "request %s, step %d%s \xc2\xb7 %d mask%s left%s",
 		view_label(r->id).text, c->nth, c->steps ? view_form(" of %d", c->steps).text : "",
-		c->masked,
+		c->masked, plural(c->masked),
 		c->block && c->block < c->n ? view_form(" \xc2\xb7 blocks of %d", c->block).text : "");
 }
 

@@ -382,8 +382,8 @@ static void draw_sheet(
 	in.r.h -= *below > 0;
 	sheet_draw(&s, l);
 	if (*below > 0)
-		view_put(
-			p, 0, p->r.h - 1, INK_DIM, "%d more lines%s", (int)*below + 1, s.live ? ": Enter" : "");
+		view_put(p, 0, p->r.h - 1, INK_DIM, "%d more line%s%s", (int)*below + 1, plural(*below + 1),
+			s.live ? ": Enter" : "");
 }
 
 static void draw(struct pen *p, const struct timeline *t, struct view_state *s)

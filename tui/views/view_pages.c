@@ -131,7 +131,8 @@ static struct view_text event_words(const struct tl_page_event *e)
 	case EV_PAGE_unseen: return view_form("gives it back: out of sight of all its rows to come");
 	case EV_PAGE_cache: return view_form("filled it: kept by the prefix cache");
 	case EV_PAGE_evict:
-		return e->other >= 0 ? view_form("evicted, unused for %lld steps", (long long)e->other)
+		return e->other >= 0 ? view_form("evicted, unused for %lld step%s", (long long)e->other,
+								   plural(e->other))
 							 : view_form("evicted: the cache was emptied");
 	case EV_PAGE_free: return view_form("free");
 	case EV_PAGE_pin: return view_form("pinned, for request %lld", (long long)e->other);
@@ -267,8 +268,8 @@ static int put_table(
 			  held = view_pages_held(r);
 	int x = LEFT;
 
-	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%d page%s, %lld tokens", held,
-		plural(held), (long long)r->computed);
+	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%d page%s, %lld token%s", held,
+		plural(held), (long long)r->computed, plural(r->computed));
 	for (int32_t b = 0; b < r->n_pages; b++) {
 		struct pen in = *p;
 		int32_t page = r->pages[b];

@@ -6,7 +6,7 @@
 
 #define NANO 1e-9
 
-enum { CHART_MIN = 6, AXIS = 8, TOKEN_W = 18 };
+enum { CHART_MIN = 6, AXIS = 9, TOKEN_W = 18 };
 enum { AT_LABEL, AT_LOSSY, AT_EXACT, AT_MORE };
 static const struct column sides[] = { { NULL, -22, 0 }, { NULL, 12, 0 }, { NULL, 12, 0 },
 	{ NULL, 0, 2 } };

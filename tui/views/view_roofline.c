@@ -26,7 +26,8 @@ static const struct {
 	{ EV_STAGE_route, { 'r', 'R' }, "router" },
 	{ EV_STAGE_head, { 'h', 'H' }, "LM head" },
 };
-static const enum ink phase_ink[N_PHASES] = { INK_ACCEPTED, INK_REQUEST_0 };
+/* Greys: they only need telling apart, and a colour would mean something else elsewhere. */
+static const enum ink phase_ink[N_PHASES] = { INK_BRIGHT, INK_PART_0 };
 
 struct point {
 	double intensity, rate, roof; /* op/byte; op/s; op/s there at most, 0: not known */

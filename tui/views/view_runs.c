@@ -56,8 +56,9 @@ static void draw_title(struct pen *p, const struct timeline *t, const struct tl_
 {
 	const double room = (double)r->steps * slots_of(t);
 
-	view_put(p, 0, y, INK_BRIGHT, "%s: %lld steps%s, %s %s%s", r->policy, (long long)r->steps,
-		p->r.w >= WIDE ? view_form(", %d requests", r->requests).text : "",
+	view_put(p, 0, y, INK_BRIGHT, "%s: %lld step%s%s, %s %s%s", r->policy, (long long)r->steps,
+		plural(r->steps),
+		p->r.w >= WIDE ? view_form(", %d request%s", r->requests, plural(r->requests)).text : "",
 		room > 0 ? view_form("%.0f %%", 100 * fmax(0, 1 - (double)r->members / room)).text : "–",
 		r->preempted && p->r.w < WIDE ? "idle" : "of the slots idle",
 		r->preempted ? view_form(", %d preempted", r->preempted).text : "");

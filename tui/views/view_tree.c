@@ -159,7 +159,7 @@ static struct view_text state_words(const struct timeline *t, const struct node 
 	if (r->state != TL_RUNNING)
 		return view_form("waits");
 	return given ? view_form("runs, shares %" PRId64 " of %d", given, view_pages_held(r))
-				 : view_form("runs, %d pages", view_pages_held(r));
+				 : view_form("runs, %d page%s", view_pages_held(r), plural(view_pages_held(r)));
 }
 
 /* Its own first words, after the position where it diverges. */
@@ -242,9 +242,9 @@ static int draw_given(struct pen *p, int y, const struct timeline *t, const stru
 	if (n->b.abandoned >= 0 || !n->origin.request || !r->looked_up)
 		return 0;
 	view_put(p, 0, y, INK_TEXT,
-		"%s of its first %s tokens came in %" PRId64 " cached pages, %" PRId64 " %s computed",
+		"%s of its first %s tokens came in %" PRId64 " cached page%s, %" PRId64 " %s computed",
 		view_count(r->lookup.hit).text, view_count(r->lookup.asked).text, r->lookup.hit_pages,
-		again, again == 1 ? "was" : "were");
+		plural(r->lookup.hit_pages), again, again == 1 ? "was" : "were");
 	return 1;
 }
 
@@ -259,8 +259,8 @@ static void draw_detail(struct pen *p, int y, const struct timeline *t, const st
 	if (parts(t, n, &pos, &own, &other)) {
 		a = timeline_branch_token(t, n->b, pos);
 		b = timeline_branch_token(t, n->origin, pos);
-		view_put(p, 0, y, INK_TEXT, "same as %s for %d tokens, then %s",
-			view_label(n->origin.request).text, pos, view_quote(t, own).text);
+		view_put(p, 0, y, INK_TEXT, "same as %s for %d token%s, then %s",
+			view_label(n->origin.request).text, pos, plural(pos), view_quote(t, own).text);
 		view_put(p, 2, y + 1, INK_DIM, "where %s has %s%s", view_label(n->origin.request).text,
 			view_quote(t, other).text,
 			a && b && !isnan(a->p) && !isnan(b->p)

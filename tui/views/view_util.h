@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "engine/lossy.h"
 #include "fold/formulas_sheet.h"
 #include "tui/views/table.h"
@@ -79,12 +80,6 @@ bool view_no_attention(const struct timeline *t);
 #define VIEW_FAR_BACK "its steps lie too far back; look back at them"
 #define VIEW_NO_ATTENTION                                                                          \
 	"this model has no attention: a layer reads its own state, which stands for all tokens so far"
-
-/* The end of a word of n things. */
-static inline const char *plural(int64_t n)
-{
-	return n == 1 ? "" : "s";
-}
 
 /* Formatted numbers; what is absent is "–" ("-" in ASCII after the canvas has cleaned it). */
 struct view_text view_count(int64_t n);      /* 1,024 */

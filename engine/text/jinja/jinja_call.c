@@ -90,15 +90,37 @@ static bool has_parameter(const struct jnode *n, const char *name)
 {
 	const struct jnode *p = n->a;
 
-	while (p && p->name != name)
+	while (p && strcmp(p->name, name) != 0)
 		p = p->next;
 	return p;
+}
+
+/* Arguments from the first that no parameter took, where the macro has a name for them. */
+static void bind_rest(struct jinja *j, const struct jnode *n, const struct jargs *args, size_t used)
+{
+	struct jval more = jv_list(j, LIST_TUPLE), named = jv_dict(j);
+
+	if (used < args->n && !(n->op & REST_ARGS))
+		jinja_fail(j, "the macro '%s' takes %zu arguments, not %zu", n->name, used, args->n);
+	for (; used < args->n; used++)
+		jv_add(j, more.u.list, args->at[used]);
+	for (size_t i = 0; i < args->n_kw; i++) {
+		if (has_parameter(n, args->kw[i].name))
+			continue;
+		if (!(n->op & REST_NAMED))
+			jinja_fail(j, "the macro '%s' has no argument '%s'", n->name, args->kw[i].name);
+		jv_put(j, named.u.dict, jv_const(args->kw[i].name), args->kw[i].v);
+	}
+	if (n->op & REST_ARGS && !has_parameter(n, "varargs"))
+		jinja_assign(j, jinja_intern(j, "varargs", 7), more);
+	if (n->op & REST_NAMED && !has_parameter(n, "kwargs"))
+		jinja_assign(j, jinja_intern(j, "kwargs", 6), named);
 }
 
 /* Into the current scope, which is the macro's. */
 static void bind_macro(struct jinja *j, const struct jnode *n, const struct jargs *args)
 {
-	size_t used = 0, named_used = 0;
+	size_t used = 0;
 
 	for (const struct jnode *p = n->a; p; p = p->next) {
 		const struct jval *v = used < args->n ? &args->at[used] : NULL,
@@ -108,14 +130,9 @@ static void bind_macro(struct jinja *j, const struct jnode *n, const struct jarg
 			jinja_fail(j, "the argument '%s' comes twice", p->name);
 		v = v ? v : named;
 		used += used < args->n;
-		named_used += named != NULL;
 		jinja_assign(j, p->name, v ? *v : p->a ? jinja_eval(j, p->a) : jv_undef(p->name));
 	}
-	if (used < args->n)
-		jinja_fail(j, "the macro '%s' takes %zu arguments, not %zu", n->name, used, args->n);
-	for (size_t i = 0; named_used < args->n_kw && i < args->n_kw; i++)
-		if (!has_parameter(n, args->kw[i].name))
-			jinja_fail(j, "the macro '%s' has no argument '%s'", n->name, args->kw[i].name);
+	bind_rest(j, n, args, used);
 }
 
 static struct jval jinja_run_macro(

@@ -239,7 +239,7 @@ static void lex_number(struct lexer *l)
 
 static void lex_operator(struct lexer *l, int *braces)
 {
-	static const char *const two[] = { "==", "!=", "<=", ">=", "//" };
+	static const char *const two[] = { "==", "!=", "<=", ">=", "//", "**" };
 	size_t n = 1;
 
 	for (size_t i = 0; i < sizeof two / sizeof *two; i++)

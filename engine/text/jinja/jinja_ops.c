@@ -32,7 +32,7 @@ struct jval jinja_concat(struct jinja *j, struct jstr a, struct jstr b)
 	return (struct jval){ .type = J_STR, .u.s = { a.at, a.n + b.n, g } };
 }
 
-static struct jval escape_unless(struct jinja *j, struct jval v)
+struct jval jinja_escaped(struct jinja *j, struct jval v)
 {
 	size_t mark = j->n_out;
 
@@ -48,8 +48,8 @@ static struct jval add_strings(struct jinja *j, struct jval a, struct jval b)
 	struct jval v;
 
 	if (safe) {
-		a = escape_unless(j, a);
-		b = escape_unless(j, b);
+		a = jinja_escaped(j, a);
+		b = jinja_escaped(j, b);
 	}
 	v = jinja_concat(j, a.u.s, b.u.s);
 	v.safe = safe;
@@ -64,7 +64,7 @@ static struct jval repeat(struct jinja *j, struct jval of, int64_t times)
 		jinja_step(j, 1);
 		jinja_put(j, of.u.s.at, of.u.s.n);
 	}
-	return jinja_cut(j, mark);
+	return jinja_cut_as(j, mark, of);
 }
 
 static struct jval add_lists(struct jinja *j, const struct jlist *a, const struct jlist *b)
@@ -313,5 +313,5 @@ struct jval jinja_slice(struct jinja *j, struct jval v, const struct jval *part)
 		return list;
 	for (size_t k = 0; k < list.u.list->n; k++)
 		jinja_put(j, list.u.list->at[k].u.s.at, list.u.list->at[k].u.s.n);
-	return jinja_cut(j, mark);
+	return jinja_cut_as(j, mark, v);
 }

@@ -83,6 +83,7 @@ static struct jnode *parse_word(struct jinja *j)
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (!strcmp(words[i].name, name))
 			return constant(j, words[i].v);
+	j->rest |= !strcmp(name, "varargs") ? REST_ARGS : !strcmp(name, "kwargs") ? REST_NAMED : 0;
 	n = parse_node(j, N_NAME, NULL, NULL);
 	n->name = name;
 	return n;

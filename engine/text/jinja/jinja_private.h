@@ -199,9 +199,12 @@ enum jop {
 	OP_NOT_IN,
 };
 
+/* What a macro takes beyond its parameters: varargs, kwargs. */
+enum { REST_ARGS = 1, REST_NAMED = 2 };
+
 struct jnode {
 	enum jkind kind;
-	int op, line;
+	int op, line;     /* op of S_MACRO: REST_… */
 	const char *name; /* interned */
 	const struct jbuiltin *f;
 	struct jval v;
@@ -253,6 +256,7 @@ struct jinja {
 	struct jtoken *token;
 	size_t n_token, cap_token, at; /* at: the parser's */
 	int loops;                     /* around what is being parsed */
+	int rest;                      /* REST_… that it names */
 	struct jname *names[256];
 	struct jnode *body;
 	struct jscope globals, *scope;
@@ -272,7 +276,8 @@ void jinja_put(struct jinja *j, const char *text, size_t size);
 void jinja_puts(struct jinja *j, const char *text);
 /* What was put since n_out was `mark`, taken off the end. */
 struct jval jinja_cut(struct jinja *j, size_t mark);
-struct jval jv_str(struct jinja *j, const char *text, size_t size); /* copied */
+struct jval jinja_cut_as(struct jinja *j, size_t mark, struct jval of); /* safe if that is */
+struct jval jv_str(struct jinja *j, const char *text, size_t size);     /* copied */
 struct jval jv_list(struct jinja *j, enum jlist_kind kind);
 struct jval jv_dict(struct jinja *j);
 void jv_add(struct jinja *j, struct jlist *l, struct jval v);
@@ -345,8 +350,8 @@ void jt_put_escaped(struct jinja *j, struct jstr s); /* for HTML */
 struct jval jt_str(struct jinja *j, struct jval v);
 struct jval filter_tojson(struct jinja *j, const struct jcall *c);
 
-/* jinja_strings.c: how: 'l': small letters, 'u': capitals, 'c', 't': a capital first, in the text
- * or in each word. */
+/* jinja_strings.c: how: 'l': small letters, 'u': capitals, 'c', 't': a title's letter first, in the
+ * text or in each word, 'f': a capital first. */
 struct jval jt_case(struct jinja *j, struct jstr s, int how);
 
 /* jinja_lex.c, jinja_parse.c, jinja_statement.c */
@@ -368,6 +373,7 @@ struct jval jinja_eval(struct jinja *j, const struct jnode *n);
 struct jval jinja_attribute(struct jinja *j, struct jval v, struct jval name, bool item);
 struct jval jinja_slice(struct jinja *j, struct jval v, const struct jval *part);
 struct jval jinja_binary(struct jinja *j, enum jop op, struct jval a, struct jval b);
+struct jval jinja_escaped(struct jinja *j, struct jval v); /* a string, unless it is safe */
 struct jval jinja_concat(struct jinja *j, struct jstr a, struct jstr b);
 bool jinja_relation(struct jinja *j, enum jop op, struct jval a, struct jval b);
 struct jval jinja_call(struct jinja *j, struct jval f, const struct jargs *args);

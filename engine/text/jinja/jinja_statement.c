@@ -121,15 +121,16 @@ static struct jnode *parse_parameters(struct jinja *j)
 static struct jnode *parse_macro(struct jinja *j)
 {
 	struct jnode *n = parse_node(j, S_MACRO, NULL, NULL);
-	int loops;
+	const int loops = j->loops, rest = j->rest;
 
 	n->name = parse_name(j);
 	parse_expect(j, T_OP, "(");
 	n->a = parse_parameters(j);
-	loops = j->loops;
-	j->loops = 0; /* a loop around it does not reach into it */
+	j->loops = j->rest = 0; /* a loop around it does not reach into it */
 	n->b = body_until(j, "endmacro");
+	n->op = j->rest;
 	j->loops = loops;
+	j->rest = rest;
 	return n;
 }
 

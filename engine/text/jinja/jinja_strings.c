@@ -34,19 +34,43 @@ static bool cased(int32_t c)
 	return c >= 0 && (utf8proc_islower(c) || utf8proc_isupper(c));
 }
 
-/* ß alone becomes two letters; other such letters stay as Unicode's simple mapping has them. */
-static void put_upper(struct jinja *j, int32_t c)
+/* Letters that become several (ß: SS, İ: i and a dot) have them in their folded form. how: as of
+ * jt_case(); 't': a word's first. */
+static void put_case(struct jinja *j, int32_t c, int how)
 {
-	if (c == 0xdf)
-		jinja_puts(j, "SS");
-	else
-		jt_put_char(j, utf8proc_toupper(c));
+	const int32_t one = how == 'l'   ? utf8proc_tolower(c)
+						: how == 'u' ? utf8proc_toupper(c)
+									 : utf8proc_totitle(c);
+	const bool several = how == 'l' ? c == 0x130
+									: utf8proc_category(c) != UTF8PROC_CATEGORY_LU &&
+										  (how == 'u' || one == c || c == 0xdf);
+	int32_t of[4] = { one };
+	const utf8proc_ssize_t n =
+		several ? utf8proc_decompose_char(c, of, 4, UTF8PROC_CASEFOLD, NULL) : 1;
+	bool raise = how != 'l' && n > 1;
+
+	for (utf8proc_ssize_t i = 0; i < n; i++) {
+		const int32_t letter = n < 2 ? one : raise ? utf8proc_toupper(of[i]) : of[i];
+
+		raise = raise && (how == 'u' || letter == of[i]);
+		jt_put_char(j, letter);
+	}
+}
+
+/* A capital sigma after a letter becomes another small one before none. */
+static int32_t last_sigma(struct jstr s, size_t next)
+{
+	int32_t c = -1;
+
+	if (next < s.n)
+		text_point(s.at + next, s.n - next, &c);
+	return cased(c) ? 0x3c3 : 0x3c2;
 }
 
 struct jval jt_case(struct jinja *j, struct jstr s, int how)
 {
 	size_t mark = j->n_out;
-	bool inside = false;
+	bool inside = false, letter = false;
 	int32_t c;
 
 	for (size_t i = 0, n; i < s.n; i += n) {
@@ -54,18 +78,22 @@ struct jval jt_case(struct jinja *j, struct jstr s, int how)
 		jinja_step(j, 1);
 		if (c < 0)
 			jinja_put(j, s.at + i, n);
-		else if (how == 'u' || ((how == 't' || how == 'c') && !inside))
-			put_upper(j, c);
+		else if (how == 'u' || (how != 'l' && !inside))
+			put_case(j, c, how == 'c' || how == 't' ? 't' : 'u');
 		else
-			jt_put_char(j, utf8proc_tolower(c));
-		inside = how == 'c' || cased(c);
+			put_case(j, c == 0x3a3 && letter ? last_sigma(s, i + n) : c, 'l');
+		letter = cased(c);
+		inside = how != 't' || letter;
 	}
 	return jinja_cut(j, mark);
 }
 
 static struct jval str_case(struct jinja *j, const struct jcall *c)
 {
-	return jt_case(j, c->self.u.s, c->how);
+	struct jval v = jt_case(j, c->self.u.s, c->how);
+
+	v.safe = c->self.safe;
+	return v;
 }
 
 /* --- ends --- */
@@ -112,6 +140,11 @@ static struct jval str_replace(struct jinja *j, const struct jcall *c)
 	size_t mark = j->n_out;
 	int32_t code;
 
+	if (c->self.safe) {
+		old = jinja_escaped(j, *c->arg[0]).u.s;
+		by = jinja_escaped(j, *c->arg[1]).u.s;
+	}
+
 	for (; most; most -= most > 0) {
 		const char *at = memmem(s.at, s.n, old.at, old.n);
 		size_t n = at ? (size_t)(at - s.at) : 0, used = n + old.n;
@@ -123,7 +156,7 @@ static struct jval str_replace(struct jinja *j, const struct jcall *c)
 		jinja_put(j, by.at, by.n);
 		if (!old.n) { /* between all characters */
 			if (!s.n)
-				return jinja_cut(j, mark);
+				break;
 			used = text_point(s.at, s.n, &code);
 			jinja_put(j, s.at, used);
 		}
@@ -131,7 +164,7 @@ static struct jval str_replace(struct jinja *j, const struct jcall *c)
 		s.n -= used;
 	}
 	jinja_put(j, s.at, s.n);
-	return jinja_cut(j, mark);
+	return jinja_cut_as(j, mark, c->self);
 }
 
 static void split_at(
@@ -168,13 +201,14 @@ static struct jval str_split(struct jinja *j, const struct jcall *c)
 	struct jval list = jv_list(j, LIST_PLAIN);
 	int64_t most = int_arg(j, c, 1, -1);
 
-	if (!c->arg[0] || c->arg[0]->type == J_NONE) {
+	if (!c->arg[0] || c->arg[0]->type == J_NONE)
 		split_space(j, list.u.list, c->self.u.s, most);
-		return list;
-	}
-	if (!text_arg(j, c, 0).n)
+	else if (!text_arg(j, c, 0).n)
 		jinja_fail(j, "an empty text separates nothing");
-	split_at(j, list.u.list, c->self.u.s, text_arg(j, c, 0), most);
+	else
+		split_at(j, list.u.list, c->self.u.s, text_arg(j, c, 0), most);
+	for (size_t i = 0; i < list.u.list->n; i++)
+		list.u.list->at[i].safe = c->self.safe;
 	return list;
 }
 
@@ -184,6 +218,8 @@ static struct jval str_format(struct jinja *j, const struct jcall *c)
 	struct jstr s = c->self.u.s;
 	size_t mark = j->n_out, next = 0;
 
+	if (c->self.safe)
+		jinja_fail(j, "format of a text that is marked safe is not known");
 	for (size_t i = 0; i < s.n; i++) {
 		const char *at = s.at + i;
 		bool two = i + 1 < s.n && (*at == '{' || *at == '}');
@@ -228,12 +264,9 @@ static struct jval of_text(struct jinja *j, const struct jcall *c,
 	struct jval (*method)(struct jinja *j, const struct jcall *c))
 {
 	struct jcall with = *c;
-	struct jval v;
 
 	with.self = jt_str(j, c->self);
-	v = method(j, &with);
-	v.safe = c->self.safe;
-	return v;
+	return method(j, &with);
 }
 
 static struct jval filter_case(struct jinja *j, const struct jcall *c)
@@ -251,9 +284,11 @@ static struct jval filter_replace(struct jinja *j, const struct jcall *c)
 	struct jval old = jt_str(j, *c->arg[0]), by = jt_str(j, *c->arg[1]);
 	struct jcall with = *c;
 
+	with.self = jt_str(j, c->self);
+	with.self.safe = false;
 	with.arg[0] = &old;
 	with.arg[1] = &by;
-	return of_text(j, &with, str_replace);
+	return str_replace(j, &with);
 }
 
 /* Words begin after spaces, hyphens and opening brackets: not Python's own title(). */
@@ -269,7 +304,7 @@ static struct jval filter_title(struct jinja *j, const struct jcall *c)
 			if (jt_space(code) || (code > 0 && code < 0x80 && strchr("-({[<", code)))
 				break;
 		}
-		jt_put(j, jt_case(j, part(s, i, i + n).u.s, 'c'));
+		jt_put(j, jt_case(j, part(s, i, i + n).u.s, 'f'));
 	}
 	return jinja_cut(j, mark);
 }
@@ -322,7 +357,7 @@ static struct jval filter_indent(struct jinja *j, const struct jcall *c)
 			break; /* Jinja adds a newline, and both are one break */
 		jinja_puts(j, end ? "\n" : "");
 	}
-	return jinja_cut(j, mark);
+	return jinja_cut_as(j, mark, c->self);
 }
 
 /* The whole of a string as a number, blanks around it aside, or none. base 0: a float. */

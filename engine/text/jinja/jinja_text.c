@@ -296,7 +296,11 @@ static void put_value(struct jinja *j, const struct style *w, struct jval v, int
 		jinja_puts(j, text);
 		break;
 	case J_FLOAT: put_float(j, v.u.f, w->json); break;
-	case J_STR: w->json ? put_json_str(j, w, v.u.s) : put_repr_str(j, v.u.s); break;
+	case J_STR:
+		jinja_puts(j, v.safe && !w->json ? "Markup(" : "");
+		w->json ? put_json_str(j, w, v.u.s) : put_repr_str(j, v.u.s);
+		jinja_puts(j, v.safe && !w->json ? ")" : "");
+		break;
 	case J_LIST: put_list(j, w, v.u.list, level); break;
 	case J_DICT: put_dict(j, w, v.u.dict, level); break;
 	case J_SPACE:

@@ -117,6 +117,14 @@ struct jval jinja_cut(struct jinja *j, size_t mark)
 	return v;
 }
 
+struct jval jinja_cut_as(struct jinja *j, size_t mark, struct jval of)
+{
+	struct jval v = jinja_cut(j, mark);
+
+	v.safe = of.safe;
+	return v;
+}
+
 /* --- values --- */
 
 struct jval jv_str(struct jinja *j, const char *text, size_t size)

@@ -176,7 +176,7 @@ static void test_text(void **state)
 		struct err e = { 0 };
 
 		assert_int_equal(visible_parse(&v, bad[i], &e), -1);
-		assert_non_null(strstr(e.text, ": full, window:N, sinks:N+window:N, "));
+		assert_non_null(strstr(e.text, ": full, window:N, window:N+dilation:N, "));
 		assert_non_null(strstr(e.text, "is needed, with numbers of positions for N"));
 	}
 }

@@ -14,6 +14,7 @@
 
 #include <sqlite3.h>
 
+#include "base/text.h"
 #include "engine/core/engine.h"
 #include "tests/support/tiny.h"
 #include "tests/support/why_answer.h"
@@ -162,8 +163,8 @@ static void test_miss(void **state)
 			continue; /* of a request that was preempted the first lookup is explained */
 		answer = ask("miss", at(l->request, -1));
 		seen[l->reason]++;
-		says(answer, "from the cache: %lld of %lld tokens, %lld pages", (long long)l->hit,
-			(long long)l->asked, (long long)l->hit_pages);
+		says(answer, "from the cache: %lld of %lld tokens, %lld page%s of", (long long)l->hit,
+			(long long)l->asked, (long long)l->hit_pages, plural(l->hit_pages));
 		if (l->reason == EV_PREFIX_diverged) {
 			says(answer, "parts from the nearest cached one at position %lld",
 				(long long)l->diverge_pos);
@@ -534,6 +535,7 @@ static void record_ranks(struct recording *own)
 	engine_add_sink(e, on_ranks, own);
 	engine_begin(e, NULL);
 	submit(e, 0, 0);
+	usleep(120000); /* held */
 	run(e, 4);
 	engine_close(e);
 }
@@ -547,6 +549,7 @@ static void test_ranks(void **state)
 	(void)state;
 	record_ranks(own);
 	commit_own(own);
+	says(ask("wait", "1"), "no step ran meanwhile; the engine was held");
 	for (int64_t step = 1; step <= 4; step++) {
 		const struct ev_traffic *d = did[step];
 		const int slowest = d[1].compute_ns > d[0].compute_ns;
