@@ -289,7 +289,7 @@ def input_commands(chat):
     chat.send("\x15/break\r")
     chat.wait("text = 'é月'")
     chat.send("\x15/find text = 'é月'\r")
-    chat.wait("no step from here on for which text = 'é月' holds")
+    chat.wait("no step that way for which text = 'é月' holds")
     chat.send("/tempé\r")
     chat.wait("/tempé")
     chat.send("👍")
@@ -339,7 +339,7 @@ def replayed(term, locale):
         replay.send("/")
         replay.wait("^.*› /$")
         replay.send("find text = 'é月'\r")
-        replay.wait("no step from here on for which text = 'é月' holds")
+        replay.wait("no step that way for which text = 'é月' holds")
         replay.send("q")
         if replay.wait_end():
             raise Failure(replay.grid.text())
