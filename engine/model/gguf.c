@@ -240,7 +240,7 @@ static int open_parts(struct gguf *g, const char *path, struct err *e)
 	if (n != file_parts(path, NULL) || split_of(g, "split.no", 0))
 		return err_set(e, ERR_INPUT,
 			"%s is one part of a model, but not named so: the parts must keep their names, "
-			"NAME-00001-of-%05d.gguf, …",
+			"NAME-00001-of-%05d.gguf and so on",
 			g->path, n > 0 && n < 100000 ? (int)n : 2);
 	g->part = calloc((size_t)n, sizeof(*g->part));
 	if (!g->part)

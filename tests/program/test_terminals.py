@@ -368,13 +368,13 @@ def early(term, locale):
         chat.send("/temp né\r")
         chat.wait(r"\A.* rec$")
         chat.wait("/temp né: a number")
-        chat.command("/find text = 'é'", "no step from here on")
+        chat.command("/find text = 'é'", "no step that way")
     finally:
         chat.close()
     chat = Chat(term, locale, "earlier", ready="^ *you ")
     try:
         chat.send("/find text = 'é'\r")
-        chat.wait("the model is not there yet|no step from here on")  # it may be there by then
+        chat.wait("the model is not there yet|no step that way")  # it may be there by then
     finally:
         chat.close()
 

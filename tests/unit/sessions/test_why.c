@@ -304,8 +304,8 @@ static void test_slow(void **state)
 	for (int i = 0; i < n_told; i++)
 		if (told[i].kind == EV_step && (!slowest || told[i].u.step.ns > slowest->ns))
 			slowest = &told[i].u.step;
-	says(ask("slow", NULL), "Step %lld took %.3f ms: %lld rows", (long long)slowest->step,
-		(double)slowest->ns / 1e6, (long long)slowest->rows);
+	says(ask("slow", NULL), "Step %lld took %.3f ms: %lld row%s", (long long)slowest->step,
+		(double)slowest->ns / 1e6, (long long)slowest->rows, plural(slowest->rows));
 	says(ask("slow", at(slowest->step, -1)), "gate_up");
 	says(ask("slow", "1"), "prefill");
 	says(ask("slow", "100000"), "not in this log");
