@@ -106,8 +106,8 @@ class Hands:
 
     def answers(self):
         """It draws another size."""
-        for lines in (24, 25):
-            self.t.resize(80, lines)
+        for _ in range(2):
+            self.t.resize(80, 49 - self.t.grid.lines if self.t.grid.lines in (24, 25) else 24)
             end = time.monotonic() + PATIENCE
             while not self.t.read(.2) and not self.t.ended():
                 if time.monotonic() > end:
