@@ -139,19 +139,22 @@ static size_t after_text(const char *text, size_t size, size_t at)
 	return at + 1;
 }
 
-/* Gives each number its text, from text[at] on, where they come in the order of the tree. Returns
- * the place after the last. */
+/* Gives each number its text, from text[at] on, where they come in the order of the tree; but not
+ * integers that a double prints as they came, of which there may be very many. Returns the place
+ * after the last. */
 static size_t keep_digits(cJSON *v, const char *text, size_t size, size_t at)
 {
 	static const char digits[] = "+-.0123456789eE";
+	bool plain = true;
 	size_t n = 0;
 
 	if (cJSON_IsNumber(v)) {
 		while (at < size && !strchr("-0123456789", text[at]))
 			at = text[at] == '"' ? after_text(text, size, at) : at + 1;
 		while (at + n < size && strchr(digits, text[at + n]))
-			n++;
-		v->valuestring = cJSON_malloc(n + 1);
+			plain &= isdigit((unsigned char)text[at + n++]) != 0;
+		if (!plain || n > 15)
+			v->valuestring = cJSON_malloc(n + 1);
 		if (v->valuestring)
 			snprintf(v->valuestring, n + 1, "%.*s", (int)n, text + at);
 		at += n;

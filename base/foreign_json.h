@@ -16,8 +16,8 @@
  * it with cJSON_Delete(). NULL with ERR_USAGE: what is wrong, and at which byte. */
 cJSON *foreign_json_read(const char *text, size_t size, struct err *e);
 /* The parts of it, for JSON that is checked otherwise. One value and blanks after it, numbers
- * with their text as valuestring; NULL: there is no such, and *end is where what is wrong begins. A
- * key that an object has twice, or NULL; ERR_MEMORY. */
+ * with their text as valuestring, where a double would print another; NULL: there is no such, and
+ * *end is where what is wrong begins. A key that an object has twice, or NULL; ERR_MEMORY. */
 cJSON *foreign_json_whole(const char *text, size_t size, size_t *end);
 const char *foreign_json_twice(const cJSON *o, struct err *e);
 /* What a server sends. text is changed: a NUL in a string (\u0000) becomes U+FFFD. NULL: it is no

@@ -110,7 +110,7 @@ bool file_is_stamped(int fd, const struct file_stamp *stamp)
 }
 
 /* Of the file, or of all its parts; false: not all are there. */
-static bool file_stamp_now(const char *path, struct file_stamp *out)
+static bool stamp_now(const char *path, struct file_stamp *out)
 {
 	bool ok = true;
 
@@ -135,7 +135,7 @@ static bool is_stamped_now(const char *path, const struct file_stamp *stamp)
 {
 	struct file_stamp now;
 
-	return file_stamp_now(path, &now) && same_stamp(&now, stamp);
+	return stamp_now(path, &now) && same_stamp(&now, stamp);
 }
 
 /* The properties that a file must still have for its cached hash to be valid; malloc'd. NULL if
@@ -146,7 +146,7 @@ static char *make_key(const char *path)
 		 *key = NULL;
 	struct file_stamp now;
 
-	if (whole && !strchr(whole, '\n') && file_stamp_now(path, &now) &&
+	if (whole && !strchr(whole, '\n') && stamp_now(path, &now) &&
 		asprintf(&key, "%" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %" PRIu64 " %s", now.size,
 			now.mtime_ns, now.ctime_ns, now.inode, now.device, whole) < 0)
 		key = NULL;

@@ -49,14 +49,14 @@ void chat_report_end(const char *record, const struct tui_end *end, bool goes_on
 	if (end->unsent)
 		out_last("%d turn%s not sent; the up key has %s\n", end->unsent,
 			end->unsent == 1 ? " was" : "s were", end->unsent == 1 ? "it" : "them");
-	if (end->recorded && end->last)
+	if (end->recorded && end->last) {
 		out_last("recorded in %s\n", clean ? clean : "?");
-	if (end->recorded && end->last)
 		chat_report_end(end->last, &(struct tui_end){ .recorded = true }, goes_on);
-	else if (end->recorded && clean && word && !access(record, F_OK)) /* it may have been deleted */
-		out_last("recorded in %s\nsee it again:  cutaway replay %s\n%s%s%s", clean, word,
-			goes_on ? "go on with it: cutaway chat --continue " : "", goes_on ? word : "",
-			goes_on ? "\n" : "");
+	} else if (end->recorded && clean && word && !access(record, F_OK)) { /* may be deleted */
+		out_last("recorded in %s\nsee it again:  cutaway replay %s\n", clean, word);
+		if (goes_on)
+			out_last("go on with it: cutaway chat --continue %s\n", word);
+	}
 	free(clean);
 	free(word);
 }

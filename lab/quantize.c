@@ -213,7 +213,7 @@ static int round_strip(struct piece *p, int64_t i, uint8_t *scratch, struct err 
 	float *x = (float *)(void *)scratch, *y = x + n;
 	uint8_t *raw = (uint8_t *)(y + n), *out = p->c->piece + row_bytes(from, p->t->to.type, at);
 
-	if (gguf_read_part(from, row_bytes(from, from->type, p->first + at), bytes, raw, e))
+	if (gguf_read_bytes(from, row_bytes(from, from->type, p->first + at), bytes, raw, e))
 		return -1;
 	k_decode(from->type, raw, n, x);
 	if (change_check_finite(from, x, n, p->first + at, e))

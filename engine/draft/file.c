@@ -302,7 +302,7 @@ static uint8_t *gather(
 	if (!raw)
 		err_set(e, ERR_MEMORY, "no memory for %d rows of the output matrix", n);
 	for (int32_t i = 0; raw && i < n; i++)
-		if (gguf_read_part(t, (size_t)ids[i] * row, row, raw + (size_t)i * row, e)) {
+		if (gguf_read_bytes(t, (size_t)ids[i] * row, row, raw + (size_t)i * row, e)) {
 			free(raw);
 			raw = NULL;
 		}

@@ -279,6 +279,7 @@ int gguf_open_memory(struct gguf **out, const void *data, size_t size, struct er
 		return -1;
 	g->map = g->head = data;
 	g->size = g->n_head = size;
+	g->stamp_all.size = (int64_t)size;
 	if (parse(g, e) || open_parts(g, g->path, e)) {
 		gguf_close(g);
 		return -1;
@@ -317,10 +318,10 @@ const char *gguf_path(const struct gguf *g)
 
 size_t gguf_file_bytes(const struct gguf *g)
 {
-	return g->n_parts ? (size_t)g->stamp_all.size : g->size;
+	return (size_t)g->stamp_all.size;
 }
 
-int gguf_read_part(const struct gguf_tensor *t, size_t at, size_t n, void *out, struct err *e)
+int gguf_read_bytes(const struct gguf_tensor *t, size_t at, size_t n, void *out, struct err *e)
 {
 	const struct gguf *g = t->in;
 	const size_t from = (size_t)(t->data - g->map) + at;
@@ -340,7 +341,7 @@ int gguf_read_part(const struct gguf_tensor *t, size_t at, size_t n, void *out, 
 
 int gguf_read_tensor(const struct gguf_tensor *t, void *out, struct err *e)
 {
-	return gguf_read_part(t, 0, t->bytes, out, e);
+	return gguf_read_bytes(t, 0, t->bytes, out, e);
 }
 
 const struct file_stamp *gguf_stamp(const struct gguf *g)
@@ -350,12 +351,11 @@ const struct file_stamp *gguf_stamp(const struct gguf *g)
 
 int gguf_unchanged(const struct gguf *g, struct err *e)
 {
-	bool same = g->fd < 0 || file_is_stamped(g->fd, &g->stamp);
-
-	for (int i = 0; same && i < g->n_parts; i++)
-		same = file_is_stamped(g->part[i]->fd, &g->part[i]->stamp);
-	if (same)
-		return 0;
-	return err_set(
-		e, ERR_INPUT, "%s was changed while it was read: open it again once it is whole", g->path);
+	if (g->fd >= 0 && !file_is_stamped(g->fd, &g->stamp))
+		return err_set(e, ERR_INPUT,
+			"%s was changed while it was read: open it again once it is whole", g->path);
+	for (int i = 0; i < g->n_parts; i++)
+		if (gguf_unchanged(g->part[i], e))
+			return -1;
+	return 0;
 }

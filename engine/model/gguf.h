@@ -82,7 +82,7 @@ const struct gguf_tensor *gguf_find(const struct gguf *g, const char *name); /* 
 /* Copies a tensor's bytes with pread, so that a shrunken file is an error, not SIGBUS. */
 int gguf_read_tensor(const struct gguf_tensor *t, void *out, struct err *e);
 /* The same for its bytes [at, at + n). Any thread; several may read at once. */
-int gguf_read_part(const struct gguf_tensor *t, size_t at, size_t n, void *out, struct err *e);
+int gguf_read_bytes(const struct gguf_tensor *t, size_t at, size_t n, void *out, struct err *e);
 /* The file's stamp when it was opened, or that of all its parts. */
 const struct file_stamp *gguf_stamp(const struct gguf *g);
 /* ERR_INPUT if it has been written to since: the data read may mix two versions. */

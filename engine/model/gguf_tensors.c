@@ -226,14 +226,23 @@ static int list_tensors(struct gguf *g, struct err *e)
 	return 0;
 }
 
+static int check_number(const struct gguf *g, uint64_t n, struct err *e)
+{
+	return n > TENSORS_MOST ? err_set(e, ERR_INPUT, "%s claims %llu tensors; %d is the most",
+								  g->path, (unsigned long long)n, TENSORS_MOST)
+							: 0;
+}
+
 int gguf_join_tensors(struct gguf *g, struct err *e)
 {
 	for (int k = 0; k < g->n_parts; k++) {
 		const struct gguf *p = g->part[k];
 		const size_t n = (size_t)g->n_tensors + (size_t)p->n_tensors;
-		struct gguf_tensor *grown =
-			n > TENSORS_MOST ? NULL : realloc(g->tensor, (n + 1) * sizeof *grown);
+		struct gguf_tensor *grown;
 
+		if (check_number(g, n, e))
+			return -1;
+		grown = realloc(g->tensor, (n + 1) * sizeof *grown);
 		if (!grown)
 			return err_set(e, ERR_MEMORY, "no memory for the %zu tensors of %s", n, g->path);
 		g->tensor = grown;
@@ -251,9 +260,8 @@ int gguf_take_tensors(struct gguf *g, uint64_t n, struct err *e)
 	struct err bad = { 0 };
 	int rc = -1;
 
-	if (n > TENSORS_MOST)
-		return err_set(e, ERR_INPUT, "%s claims %llu tensors; %d is the most", g->path,
-			(unsigned long long)n, TENSORS_MOST);
+	if (check_number(g, n, e))
+		return -1;
 	gguf_opt_i64(g, "general.alignment", &align, &bad);
 	if (bad.code || align < 8 || align > 1 << 20 || (align & (align - 1))) {
 		err_set(

@@ -79,7 +79,7 @@ static int fill(struct model *m, const struct gguf *g, int32_t layer, uint8_t *t
 	uint8_t *raw = t ? malloc(t->bytes) : NULL, *packed = raw ? malloc(bytes) : NULL;
 	int failed = !t ? -1 : !packed ? err_set(e, ERR_MEMORY, "no memory for columns") : 0;
 
-	if (!failed && !(failed = gguf_read_part(t, 0, t->bytes, raw, e))) {
+	if (!failed && !(failed = gguf_read_bytes(t, 0, t->bytes, raw, e))) {
 		c->data = packed;
 		k_pack(m->kernels, c, raw);
 		failed = k_upload(m->kernels, to, packed, bytes, e);

@@ -133,7 +133,7 @@ static void look_at_strip(void *arg, int64_t i, void *scratch)
 	struct err ignored = { 0 };
 
 	if (!atomic_load_explicit(&l->others, memory_order_relaxed) &&
-		(gguf_read_part(t, (size_t)(l->p->row + first) * row, n * row, scratch, &ignored) ||
+		(gguf_read_bytes(t, (size_t)(l->p->row + first) * row, n * row, scratch, &ignored) ||
 			!k_pairs_hold(t->type, scratch, n * (size_t)t->dim[0])))
 		atomic_store_explicit(&l->others, true, memory_order_relaxed);
 }
@@ -229,7 +229,7 @@ static int copy_strip(const struct weights_part *p, int64_t i, struct err *e)
 {
 	size_t at = (size_t)i * (size_t)p->strip, left = p->tensor->bytes - at;
 
-	return gguf_read_part(
+	return gguf_read_bytes(
 		p->tensor, at, left < (size_t)p->strip ? left : (size_t)p->strip, p->to + at, e);
 }
 
@@ -244,7 +244,7 @@ static int pack_strip(
 	n = n < p->strip ? n : p->strip;
 	if (f->w->wants && !f->w->wants(f->w->wants_arg, p->matrix, first, n))
 		return 0;
-	if (gguf_read_part(p->tensor, (size_t)(p->row + first) * row, (size_t)n * row, scratch, e))
+	if (gguf_read_bytes(p->tensor, (size_t)(p->row + first) * row, (size_t)n * row, scratch, e))
 		return -1;
 	start = now_ns();
 	here.data = p->to;
@@ -363,7 +363,7 @@ static uint64_t identity_of(const struct weights *w)
 
 		h = XXH64(t->name, strlen(t->name), h ^ (uint64_t)t->type);
 		for (size_t at = 0; at + n <= t->bytes; at += t->bytes / 4 + 1)
-			if (!gguf_read_part(t, at, n, some, &ignored))
+			if (!gguf_read_bytes(t, at, n, some, &ignored))
 				h = XXH64(some, n, h);
 	}
 	return h;
