@@ -18,10 +18,8 @@ static struct jtoken *add_token(struct lexer *l, enum jtoken_type type)
 	jinja_step(j, 1);
 	if ((j->n_token + 1) * sizeof *j->token > j->o.bytes)
 		jinja_fail(j, "it needs more than %zu bytes of memory", j->o.bytes);
-	if (!ARRAY_ROOM(j->token, j->cap_token, j->n_token + 1)) {
-		err_set(j->err, ERR_MEMORY, "no memory for a chat template");
-		longjmp(j->home, 1);
-	}
+	if (!ARRAY_ROOM(j->token, j->cap_token, j->n_token + 1))
+		jinja_no_memory(j);
 	j->token[j->n_token] = (struct jtoken){ .type = type, .line = j->line };
 	return &j->token[j->n_token++];
 }

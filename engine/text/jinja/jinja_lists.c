@@ -135,15 +135,10 @@ static struct jlist sorted(
 	return out;
 }
 
-static bool is_on(const struct jval *v)
-{
-	return v && jv_true(*v);
-}
-
 static struct jval filter_sort(struct jinja *j, const struct jcall *c)
 {
 	return list_of(j,
-		sorted(j, jv_items(j, c->self), c->arg[2], !is_on(c->arg[1]), is_on(c->arg[0])),
+		sorted(j, jv_items(j, c->self), c->arg[2], !jv_is_on(c->arg[1]), jv_is_on(c->arg[0])),
 		LIST_PLAIN);
 }
 
@@ -166,14 +161,14 @@ static struct jval filter_dictsort(struct jinja *j, const struct jcall *c)
 	if (c->self.type != J_DICT)
 		jinja_fail(j, "%s cannot be sorted as a dict", jv_type(c->self));
 	return list_of(j,
-		sorted(j, *part_of(j, c->self.u.dict, LIST_ITEMS).u.list, &by, !is_on(c->arg[0]),
-			is_on(c->arg[2])),
+		sorted(j, *part_of(j, c->self.u.dict, LIST_ITEMS).u.list, &by, !jv_is_on(c->arg[0]),
+			jv_is_on(c->arg[2])),
 		LIST_PLAIN);
 }
 
 static struct jval filter_min(struct jinja *j, const struct jcall *c)
 {
-	struct jlist l = sorted(j, jv_items(j, c->self), c->arg[1], !is_on(c->arg[0]), false);
+	struct jlist l = sorted(j, jv_items(j, c->self), c->arg[1], !jv_is_on(c->arg[0]), false);
 
 	return l.n ? l.at[0] : jv_undef("the first of nothing");
 }
@@ -186,7 +181,7 @@ static struct jval filter_unique(struct jinja *j, const struct jcall *c)
 	for (size_t i = 0; i < items.n; i++) {
 		struct jval key = dotted(j, items.at[i], c->arg[1]);
 
-		key = is_on(c->arg[0]) ? key : folded(j, key);
+		key = jv_is_on(c->arg[0]) ? key : folded(j, key);
 		if (jv_get(j, seen.u.dict, key))
 			continue;
 		jv_put(j, seen.u.dict, key, jv_none());
@@ -261,21 +256,29 @@ static struct jlist items_if_any(struct jinja *j, struct jval v)
 	return jv_items(j, jv_true(v) ? v : jv_undef(NULL));
 }
 
+/* The filter or the test of that name. */
+static const struct jbuiltin *named(struct jinja *j, struct jval v, bool test)
+{
+	const struct jstr s = jv_text(j, v, "a name");
+	const struct jbuiltin *f = test ? jinja_find(jinja_tests, s.at, s.n) : jinja_filter(s.at, s.n);
+
+	if (!f)
+		jinja_fail(j, "the %s '%.*s' is not known", test ? "test" : "filter",
+			s.n > 60 ? 60 : (int)s.n, s.at);
+	return f;
+}
+
 static struct jval filter_map(struct jinja *j, const struct jcall *c)
 {
 	struct jlist items = items_if_any(j, c->self), out = { 0 };
 	const struct jbuiltin *f;
 	struct jargs rest;
-	struct jstr name;
 
 	if (!c->all->n && c->all->n_kw && !strcmp(c->all->kw[0].name, "attribute"))
 		return map_attribute(j, c->all, items);
 	if (!c->all->n)
 		jinja_fail(j, "map needs a filter or attribute=");
-	name = jv_text(j, c->all->at[0], "a filter's name");
-	f = jinja_filter(name.at, name.n);
-	if (!f)
-		jinja_fail(j, "the filter '%.*s' is not known", name.n > 60 ? 60 : (int)name.n, name.at);
+	f = named(j, c->all->at[0], false);
 	rest = rest_of(c->all, 1);
 	for (size_t i = 0; i < items.n; i++)
 		jv_add(j, &out, jinja_builtin(j, f, items.at[i], &rest));
@@ -297,11 +300,7 @@ static struct jval filter_choose(struct jinja *j, const struct jcall *c)
 	if (by_attribute && !a->n)
 		jinja_fail(j, "it needs an attribute's name");
 	if (a->n > by_attribute) {
-		struct jstr name = jv_text(j, a->at[by_attribute], "a test's name");
-
-		f = jinja_find(jinja_tests, name.at, name.n);
-		if (!f)
-			jinja_fail(j, "the test '%.*s' is not known", name.n > 60 ? 60 : (int)name.n, name.at);
+		f = named(j, a->at[by_attribute], true);
 		rest = rest_of(a, (size_t)by_attribute + 1);
 	}
 	for (size_t i = 0; i < items.n; i++) {

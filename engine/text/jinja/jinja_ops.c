@@ -151,11 +151,8 @@ struct jval jinja_binary(struct jinja *j, enum jop op, struct jval a, struct jva
 		return jinja_binary(j, op, b, a);
 	if (op == OP_MUL && a.type == J_STR && (b.type == J_INT || b.type == J_BOOL))
 		return repeat(j, a, jv_int(j, b, "it"));
-	if (a.type == J_UNDEF || b.type == J_UNDEF) {
-		const char *what = a.type == J_UNDEF ? a.u.what : b.u.what;
-
-		jinja_fail(j, "'%s' is undefined", what ? what : "it");
-	}
+	if (a.type == J_UNDEF || b.type == J_UNDEF)
+		jinja_undefined(j, a.type == J_UNDEF ? a : b);
 	jinja_fail(j, "%s %s %s is not possible", jv_type(a), sign[op], jv_type(b));
 }
 
@@ -252,7 +249,7 @@ struct jval jinja_attribute(struct jinja *j, struct jval v, struct jval name, bo
 	const struct jbuiltin *f = NULL;
 
 	if (v.type == J_UNDEF)
-		jinja_fail(j, "'%s' is undefined", v.u.what ? v.u.what : "it");
+		jinja_undefined(j, v);
 	if (v.type == J_SPACE || (v.type == J_DICT && name.type != J_DICT &&
 								 !(name.type == J_LIST && name.u.list->kind != LIST_TUPLE)))
 		own = jv_get(j, v.u.dict, name);
@@ -289,11 +286,10 @@ struct jval jinja_slice(struct jinja *j, struct jval v, const struct jval *part)
 	struct jlist all;
 	size_t mark = j->n_out;
 
-	if (v.type != J_STR && !indexed(v)) {
-		if (v.type == J_UNDEF)
-			jinja_fail(j, "'%s' is undefined", v.u.what ? v.u.what : "it");
+	if (v.type == J_UNDEF)
+		jinja_undefined(j, v);
+	if (!indexed(v))
 		return jv_undef("a slice of what has none");
-	}
 	if (!step)
 		jinja_fail(j, "the step of a slice is 0");
 	all = jv_items(j, v);

@@ -441,7 +441,7 @@ struct jnode *parse_expression(struct jinja *j)
 	return n;
 }
 
-static bool ends_tuple(struct jinja *j)
+bool parse_ends_tuple(struct jinja *j)
 {
 	enum jtoken_type t = parse_peek(j)->type;
 
@@ -457,7 +457,7 @@ struct jnode *parse_tuple(struct jinja *j, bool with_if, bool may_be_empty)
 {
 	struct jnode *tuple = NULL, *first = NULL, **last = &first;
 
-	if (may_be_empty && ends_tuple(j))
+	if (may_be_empty && parse_ends_tuple(j))
 		return parse_node(j, N_TUPLE, NULL, NULL);
 	for (;;) {
 		*last = with_if ? parse_expression(j) : parse_or(j);
@@ -465,7 +465,7 @@ struct jnode *parse_tuple(struct jinja *j, bool with_if, bool may_be_empty)
 		if (!parse_skip(j, T_OP, ","))
 			break;
 		tuple = tuple ? tuple : parse_node(j, N_TUPLE, NULL, NULL);
-		if (ends_tuple(j))
+		if (parse_ends_tuple(j))
 			break;
 	}
 	if (!tuple)

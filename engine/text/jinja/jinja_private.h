@@ -199,6 +199,9 @@ enum jop {
 	OP_NOT_IN,
 };
 
+/* How a statement ends: with the next one, or what a loop around it does. */
+enum jflow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE };
+
 /* What a macro takes beyond its parameters: varargs, kwargs. */
 enum { REST_ARGS = 1, REST_NAMED = 2 };
 
@@ -266,6 +269,8 @@ struct jinja {
 /* jinja_value.c: memory, errors, output, values */
 _Noreturn void jinja_fail(struct jinja *j, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+_Noreturn void jinja_no_memory(struct jinja *j);
+_Noreturn void jinja_undefined(struct jinja *j, struct jval v);
 void *jinja_alloc(struct jinja *j, size_t size); /* zeroed */
 /* Frees what was allocated since `until` had `used` bytes. */
 void jinja_release(struct jinja *j, struct jchunk *until, size_t used);
@@ -284,6 +289,11 @@ void jv_add(struct jinja *j, struct jlist *l, struct jval v);
 void jv_put(struct jinja *j, struct jdict *d, struct jval key, struct jval v);
 const struct jval *jv_get(struct jinja *j, const struct jdict *d, struct jval key);
 bool jv_true(struct jval v);
+/* Whether an argument came, and is true. */
+static inline bool jv_is_on(const struct jval *arg)
+{
+	return arg && jv_true(*arg);
+}
 bool jv_equal(struct jinja *j, struct jval a, struct jval b);
 int jv_compare(struct jinja *j, struct jval a, struct jval b); /* fails if they have no order */
 bool jv_contains(struct jinja *j, struct jval all, struct jval one);
@@ -361,6 +371,7 @@ struct jnode *jinja_parse(struct jinja *j);
 struct jnode *jinja_parse_expression(struct jinja *j);
 struct jnode *parse_expression(struct jinja *j);
 struct jnode *parse_tuple(struct jinja *j, bool with_if, bool may_be_empty);
+bool parse_ends_tuple(struct jinja *j);
 struct jnode *parse_filters(struct jinja *j, struct jnode *of, bool start);
 struct jnode *parse_node(struct jinja *j, enum jkind kind, struct jnode *a, struct jnode *b);
 bool parse_is(struct jinja *j, enum jtoken_type type, const char *name);
@@ -380,7 +391,7 @@ struct jval jinja_call(struct jinja *j, struct jval f, const struct jargs *args)
 struct jval jinja_builtin(
 	struct jinja *j, const struct jbuiltin *f, struct jval self, const struct jargs *args);
 void jinja_assign(struct jinja *j, const char *name, struct jval v);
-void jinja_run(struct jinja *j, const struct jnode *body);
+enum jflow jinja_run(struct jinja *j, const struct jnode *body);
 /* Whether the loop has an item i; its condition is asked no further than that, as in Jinja. */
 bool jinja_loop_has(struct jinja *j, struct jloop *l, size_t i);
 

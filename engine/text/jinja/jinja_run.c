@@ -237,10 +237,6 @@ struct jval jinja_eval(struct jinja *j, const struct jnode *n)
 
 /* --- statements --- */
 
-enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE };
-
-static enum flow run_body(struct jinja *j, const struct jnode *n);
-
 static void push_scope(struct jinja *j)
 {
 	struct jscope *s = jinja_alloc(j, sizeof *s);
@@ -314,7 +310,7 @@ static void loop_over(struct jinja *j, const struct jnode *n, struct jval over)
 		push_scope(j);
 		jinja_assign(j, name, (struct jval){ .type = J_LOOP, .u.loop = loop });
 		assign_to(j, n->a, loop->items.at[loop->i]);
-		enum flow f = run_body(j, n->d);
+		enum jflow f = jinja_run(j, n->d);
 
 		j->scope = outside;
 		if (f == FLOW_BREAK)
@@ -324,12 +320,12 @@ static void loop_over(struct jinja *j, const struct jnode *n, struct jval over)
 
 /* --- one by one --- */
 
-static enum flow run_if(struct jinja *j, const struct jnode *n)
+static enum jflow run_if(struct jinja *j, const struct jnode *n)
 {
 	for (; n && n->kind == S_IF; n = n->c)
 		if (jv_true(jinja_eval(j, n->a)))
-			return run_body(j, n->b);
-	return n ? run_body(j, n->a) : FLOW_ON;
+			return jinja_run(j, n->b);
+	return n ? jinja_run(j, n->a) : FLOW_ON;
 }
 
 static struct jval macro_value(struct jinja *j, const struct jnode *n)
@@ -340,13 +336,13 @@ static struct jval macro_value(struct jinja *j, const struct jnode *n)
 	return (struct jval){ .type = J_MACRO, .u.macro = m };
 }
 
-static enum flow run_scope(struct jinja *j, const struct jnode *body)
+static enum jflow run_scope(struct jinja *j, const struct jnode *body)
 {
 	struct jscope *outside = j->scope;
-	enum flow f;
+	enum jflow f;
 
 	push_scope(j);
-	f = run_body(j, body);
+	f = jinja_run(j, body);
 	j->scope = outside;
 	return f;
 }
@@ -359,7 +355,7 @@ static struct jval capture(struct jinja *j, const struct jnode *body)
 	return jinja_cut(j, mark);
 }
 
-static enum flow run_one(struct jinja *j, const struct jnode *n)
+static enum jflow run_one(struct jinja *j, const struct jnode *n)
 {
 	switch (n->kind) {
 	case S_DATA: jinja_put(j, n->v.u.s.at, n->v.u.s.n); break;
@@ -374,16 +370,16 @@ static enum flow run_one(struct jinja *j, const struct jnode *n)
 		break;
 	case S_MACRO: jinja_assign(j, n->name, macro_value(j, n)); break;
 	case S_SCOPE: return run_scope(j, n->a);
-	case S_GROUP: return run_body(j, n->a);
+	case S_GROUP: return jinja_run(j, n->a);
 	case S_BREAK: return FLOW_BREAK;
 	default: return FLOW_CONTINUE;
 	}
 	return FLOW_ON;
 }
 
-static enum flow run_body(struct jinja *j, const struct jnode *n)
+enum jflow jinja_run(struct jinja *j, const struct jnode *n)
 {
-	enum flow f = FLOW_ON;
+	enum jflow f = FLOW_ON;
 
 	jinja_deeper(j);
 	for (; n && f == FLOW_ON; n = n->next) {
@@ -393,9 +389,4 @@ static enum flow run_body(struct jinja *j, const struct jnode *n)
 	}
 	j->depth--;
 	return f;
-}
-
-void jinja_run(struct jinja *j, const struct jnode *body)
-{
-	run_body(j, body);
 }

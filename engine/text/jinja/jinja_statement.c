@@ -29,24 +29,19 @@ static struct jnode *parse_if(struct jinja *j)
 	return first;
 }
 
-/* A name, a tuple of targets, or an attribute of a namespace. */
+static struct jnode *parse_target(struct jinja *j);
+
+/* A name, targets in parentheses, or an attribute of a namespace. */
 static struct jnode *parse_target_one(struct jinja *j)
 {
-	struct jnode *n, *tuple;
+	struct jnode *n;
 
 	if (parse_skip(j, T_OP, "(")) {
 		jinja_deeper(j);
-		struct jnode **last;
-
-		tuple = parse_node(j, N_TUPLE, NULL, NULL);
-		for (last = &tuple->a; !parse_is(j, T_OP, ")"); last = &(*last)->next) {
-			*last = parse_target_one(j);
-			if (!parse_skip(j, T_OP, ","))
-				break;
-		}
+		n = parse_target(j);
 		parse_expect(j, T_OP, ")");
 		j->depth--;
-		return tuple;
+		return n;
 	}
 	n = parse_node(j, N_NAME, NULL, NULL);
 	n->name = parse_name(j);
@@ -58,19 +53,15 @@ static struct jnode *parse_target_one(struct jinja *j)
 	return n;
 }
 
+/* One target, or a tuple of several, which a comma may end. */
 static struct jnode *parse_target(struct jinja *j)
 {
-	struct jnode *n = parse_target_one(j), *tuple, **last;
+	struct jnode *n = parse_target_one(j), **last = &n->next;
+	const bool several = parse_is(j, T_OP, ",");
 
-	if (!parse_is(j, T_OP, ","))
-		return n;
-	tuple = parse_node(j, N_TUPLE, n, NULL);
-	last = &n->next;
-	while (parse_skip(j, T_OP, ",") && !parse_is(j, T_NAME, "in") && !parse_is(j, T_OP, "=")) {
+	for (; parse_skip(j, T_OP, ",") && !parse_ends_tuple(j); last = &(*last)->next)
 		*last = parse_target_one(j);
-		last = &(*last)->next;
-	}
-	return tuple;
+	return several ? parse_node(j, N_TUPLE, n, NULL) : n;
 }
 
 static struct jnode *parse_for(struct jinja *j)

@@ -4,14 +4,6 @@
 
 #include "engine/text/jinja/jinja_private.h"
 
-static struct jval part(struct jstr s, size_t from, size_t to)
-{
-	s.at += from;
-	s.n = to - from;
-	s.grow = NULL;
-	return (struct jval){ .type = J_STR, .u.s = s };
-}
-
 static struct jstr text_arg(struct jinja *j, const struct jcall *c, int i)
 {
 	return jv_text(j, *c->arg[i], "an argument");
@@ -20,11 +12,6 @@ static struct jstr text_arg(struct jinja *j, const struct jcall *c, int i)
 static int64_t int_arg(struct jinja *j, const struct jcall *c, int i, int64_t none)
 {
 	return c->arg[i] && c->arg[i]->type != J_NONE ? jv_int(j, *c->arg[i], "an argument") : none;
-}
-
-static bool arg_true(const struct jcall *c, int i)
-{
-	return c->arg[i] && jv_true(*c->arg[i]);
 }
 
 /* --- letters --- */
@@ -88,11 +75,13 @@ struct jval jt_case(struct jinja *j, struct jstr s, int how)
 	return jinja_cut(j, mark);
 }
 
+/* A method of strings, and the filter of anything as text; so is str_strip(). */
 static struct jval str_case(struct jinja *j, const struct jcall *c)
 {
-	struct jval v = jt_case(j, c->self.u.s, c->how);
+	const struct jval self = jt_str(j, c->self);
+	struct jval v = jt_case(j, self.u.s, c->how);
 
-	v.safe = c->self.safe;
+	v.safe = self.safe;
 	return v;
 }
 
@@ -103,11 +92,11 @@ enum { LEFT = 1, RIGHT = 2 };
 static struct jval str_strip(struct jinja *j, const struct jcall *c)
 {
 	const struct jval *chars = c->arg[0] && c->arg[0]->type != J_NONE ? c->arg[0] : NULL;
-	struct jval v = { .type = J_STR, .safe = c->self.safe };
+	struct jval v = jt_str(j, c->self);
 
 	if (chars) /* each character is looked for among them */
-		jinja_step(j, c->self.u.s.n / 16 * (text_arg(j, c, 0).n / 16));
-	v.u.s = jt_strip(c->self.u.s, chars, c->how & LEFT, c->how & RIGHT);
+		jinja_step(j, v.u.s.n / 16 * (text_arg(j, c, 0).n / 16));
+	v.u.s = jt_strip(v.u.s, chars, c->how & LEFT, c->how & RIGHT);
 	return v;
 }
 
@@ -171,11 +160,11 @@ static void split_at(
 	struct jinja *j, struct jlist *out, struct jstr s, struct jstr by, int64_t most)
 {
 	for (const char *at; most && (at = memmem(s.at, s.n, by.at, by.n)); most--) {
-		jv_add(j, out, part(s, 0, (size_t)(at - s.at)));
+		jv_add(j, out, jv_view(s.at, (size_t)(at - s.at)));
 		s.n -= (size_t)(at - s.at) + by.n;
 		s.at = at + by.n;
 	}
-	jv_add(j, out, part(s, 0, s.n));
+	jv_add(j, out, jv_view(s.at, s.n));
 }
 
 static void split_space(struct jinja *j, struct jlist *out, struct jstr s, int64_t most)
@@ -189,10 +178,8 @@ static void split_space(struct jinja *j, struct jlist *out, struct jstr s, int64
 			n += used;
 		if (!most)
 			n = s.n;
-		jv_add(j, out, part(s, 0, n));
-		if (!most)
-			return;
-		s = jt_strip(part(s, n, s.n).u.s, NULL, true, false);
+		jv_add(j, out, jv_view(s.at, n));
+		s = jt_strip(jv_view(s.at + n, s.n - n).u.s, NULL, true, false);
 	}
 }
 
@@ -259,26 +246,6 @@ const struct jbuiltin methods_str[] = {
 
 /* --- filters --- */
 
-/* A string's method, of anything as text. */
-static struct jval of_text(struct jinja *j, const struct jcall *c,
-	struct jval (*method)(struct jinja *j, const struct jcall *c))
-{
-	struct jcall with = *c;
-
-	with.self = jt_str(j, c->self);
-	return method(j, &with);
-}
-
-static struct jval filter_case(struct jinja *j, const struct jcall *c)
-{
-	return of_text(j, c, str_case);
-}
-
-static struct jval filter_trim(struct jinja *j, const struct jcall *c)
-{
-	return of_text(j, c, str_strip);
-}
-
 static struct jval filter_replace(struct jinja *j, const struct jcall *c)
 {
 	struct jval old = jt_str(j, *c->arg[0]), by = jt_str(j, *c->arg[1]);
@@ -304,7 +271,7 @@ static struct jval filter_title(struct jinja *j, const struct jcall *c)
 			if (jt_space(code) || (code > 0 && code < 0x80 && strchr("-({[<", code)))
 				break;
 		}
-		jt_put(j, jt_case(j, part(s, i, i + n).u.s, 'f'));
+		jt_put(j, jt_case(j, jv_view(s.at + i, n).u.s, 'f'));
 	}
 	return jinja_cut(j, mark);
 }
@@ -320,7 +287,7 @@ static struct jval filter_string(struct jinja *j, const struct jcall *c)
 
 static struct jval filter_default(struct jinja *j, const struct jcall *c)
 {
-	bool absent = c->self.type == J_UNDEF || (arg_true(c, 1) && !jv_true(c->self));
+	bool absent = c->self.type == J_UNDEF || (jv_is_on(c->arg[1]) && !jv_true(c->self));
 
 	(void)j;
 	return !absent ? c->self : c->arg[0] ? *c->arg[0] : jv_const("");
@@ -341,7 +308,7 @@ static size_t line_break(const char *at, size_t left)
 static struct jval filter_indent(struct jinja *j, const struct jcall *c)
 {
 	struct jstr s = jv_text(j, c->self, "what is indented");
-	bool first = arg_true(c, 1), blank = arg_true(c, 2);
+	bool first = jv_is_on(c->arg[1]), blank = jv_is_on(c->arg[2]);
 	struct jval by = c->arg[0] ? *c->arg[0] : jv_of_int(4);
 	size_t mark = j->n_out;
 
@@ -389,7 +356,7 @@ static struct jval filter_int(struct jinja *j, const struct jcall *c)
 	int64_t base = int_arg(j, c, 1, 10);
 
 	if (v.type == J_UNDEF)
-		jinja_fail(j, "'%s' is undefined", v.u.what ? v.u.what : "it");
+		jinja_undefined(j, v);
 	if (v.type == J_STR && base != 10 && base != 16)
 		jinja_fail(j, "of the bases of int only 10 and 16 are known");
 	if (v.type == J_STR) {
@@ -403,11 +370,11 @@ static struct jval filter_int(struct jinja *j, const struct jcall *c)
 }
 
 const struct jbuiltin filters_text[] = {
-	{ "upper", "", 0, filter_case, 'u' },
-	{ "lower", "", 0, filter_case, 'l' },
-	{ "capitalize", "", 0, filter_case, 'c' },
+	{ "upper", "", 0, str_case, 'u' },
+	{ "lower", "", 0, str_case, 'l' },
+	{ "capitalize", "", 0, str_case, 'c' },
 	{ "title", "", 0, filter_title, 0 },
-	{ "trim", "chars", 0, filter_trim, LEFT | RIGHT },
+	{ "trim", "chars", 0, str_strip, LEFT | RIGHT },
 	{ "replace", "old new count", 2, filter_replace, 0 },
 	{ "string", "", 0, filter_string, false },
 	{ "safe", "", 0, filter_string, true },

@@ -385,10 +385,10 @@ struct jval filter_tojson(struct jinja *j, const struct jcall *c)
 	size_t mark = j->n_out;
 
 	w.json = true;
-	w.ascii = c->arg[0] && jv_true(*c->arg[0]);
+	w.ascii = jv_is_on(c->arg[0]);
 	set_indent(j, &w, c->arg[1]);
 	set_separators(j, &w, c->arg[2]);
-	w.sorted = c->arg[3] && jv_true(*c->arg[3]);
+	w.sorted = jv_is_on(c->arg[3]);
 	put_value(j, &w, c->self, 0);
 	return jinja_cut(j, mark);
 }

@@ -20,6 +20,17 @@ void jinja_fail(struct jinja *j, const char *fmt, ...)
 	longjmp(j->home, 1);
 }
 
+void jinja_no_memory(struct jinja *j)
+{
+	err_set(j->err, ERR_MEMORY, "no memory for a chat template");
+	longjmp(j->home, 1);
+}
+
+void jinja_undefined(struct jinja *j, struct jval v)
+{
+	jinja_fail(j, "'%s' is undefined", v.u.what ? v.u.what : "it");
+}
+
 void *jinja_alloc(struct jinja *j, size_t size)
 {
 	struct jchunk *c = j->chunk;
@@ -29,10 +40,8 @@ void *jinja_alloc(struct jinja *j, size_t size)
 		jinja_fail(j, "it needs more than %zu bytes of memory", j->o.bytes);
 	if (!c || c->cap - c->used < need) {
 		c = malloc(sizeof *c + cap);
-		if (!c) {
-			err_set(j->err, ERR_MEMORY, "no memory for a chat template");
-			longjmp(j->home, 1);
-		}
+		if (!c)
+			jinja_no_memory(j);
 		*c = (struct jchunk){ j->chunk, 0, cap };
 		j->chunk = c;
 		j->bytes += cap;
@@ -94,10 +103,8 @@ void jinja_put(struct jinja *j, const char *text, size_t size)
 {
 	if (size > j->o.output || j->n_out + size > j->o.output)
 		jinja_fail(j, "its text is longer than %zu bytes", j->o.output);
-	if (!ARRAY_ROOM(j->out, j->cap_out, j->n_out + size + 1)) {
-		err_set(j->err, ERR_MEMORY, "no memory for a chat template's text");
-		longjmp(j->home, 1);
-	}
+	if (!ARRAY_ROOM(j->out, j->cap_out, j->n_out + size + 1))
+		jinja_no_memory(j);
 	if (size)
 		memcpy(j->out + j->n_out, text, size);
 	j->n_out += size;
@@ -317,10 +324,10 @@ int jv_compare(struct jinja *j, struct jval a, struct jval b)
 	jinja_step(j, 1);
 	if (a.type == J_STR && b.type == J_STR) { /* the order of UTF-8 is that of code points */
 		size_t n = a.u.s.n < b.u.s.n ? a.u.s.n : b.u.s.n;
-		int order = n ? memcmp(a.u.s.at, b.u.s.at, n) : 0;
+		int order = n ? memcmp(a.u.s.at, b.u.s.at, n) : 0; /* of any size: 2 says nothing here */
 
 		jinja_step(j, n / 64);
-		return order ? order : (a.u.s.n > b.u.s.n) - (a.u.s.n < b.u.s.n);
+		return order ? (order > 0) - (order < 0) : (a.u.s.n > b.u.s.n) - (a.u.s.n < b.u.s.n);
 	}
 	if (a.type == J_LIST && b.type == J_LIST && a.u.list->kind == b.u.list->kind)
 		return list_compare(j, a.u.list, b.u.list);
