@@ -20,8 +20,6 @@ static void add_field(const struct dialect *d, cJSON *chat, const cJSON *v, stru
 		return;
 	if (f && f->refused && !cJSON_IsFalse(v))
 		err_set(e, ERR_USAGE, "%s is not served here%s", f->name, f->refused);
-	else if (as && foreign_member(chat, as))
-		err_set(e, ERR_USAGE, "%s: another field says it already", v->string);
 	else if (f && f->read)
 		f->read(chat, v, e);
 	else if (as)
@@ -31,12 +29,16 @@ static void add_field(const struct dialect *d, cJSON *chat, const cJSON *v, stru
 cJSON *dialect_chat(const struct dialect *d, const cJSON *o, struct err *e)
 {
 	cJSON *chat = cJSON_CreateObject();
+	const char *twice;
 	const cJSON *v;
 
 	cJSON_ArrayForEach(v, o)
 	{
 		add_field(d, chat, v, e);
 	}
+	twice = foreign_json_twice(chat, e);
+	if (twice)
+		err_set(e, ERR_USAGE, "%s: another field says it already", twice);
 	if (!e->code)
 		d->messages(chat, o, e);
 	if (!e->code)
@@ -78,12 +80,18 @@ cJSON *dialect_message(cJSON *messages, const char *role)
 	return m;
 }
 
+cJSON *dialect_answer(const cJSON *messages)
+{
+	cJSON *last = messages->child ? messages->child->prev : NULL; /* at hand, however many */
+
+	return foreign_is(foreign_member(last, "role"), "assistant") ? last : NULL;
+}
+
 cJSON *dialect_assistant(cJSON *messages)
 {
-	cJSON *last = cJSON_GetArrayItem(messages, cJSON_GetArraySize(messages) - 1);
-	const char *role = foreign_text(last, "role");
+	cJSON *last = dialect_answer(messages);
 
-	return role && !strcmp(role, "assistant") ? last : dialect_message(messages, "assistant");
+	return last ? last : dialect_message(messages, "assistant");
 }
 
 cJSON *dialect_tool(cJSON *tools)
@@ -95,17 +103,26 @@ cJSON *dialect_tool(cJSON *tools)
 	return cJSON_AddObjectToObject(tool, "function");
 }
 
-void dialect_add_thought(cJSON *m, const char *text)
+void dialect_add_thought(cJSON *m, const cJSON *parts, const char *type, const char *name)
 {
-	static const char name[] = "reasoning_content";
-	const char *was = foreign_text(m, name);
-	char *both = NULL;
+	char *all = NULL;
+	size_t size;
+	FILE *f = open_memstream(&all, &size);
+	const cJSON *part;
+	bool any = false;
 
-	if (!text || asprintf(&both, "%s%s", was ? was : "", text) < 0)
-		return;
-	cJSON_DeleteItemFromObjectCaseSensitive(m, name);
-	cJSON_AddStringToObject(m, name, both);
-	free(both);
+	cJSON_ArrayForEach(part, parts)
+	{
+		const char *text = foreign_text(part, name);
+
+		if (!f || !text || (type && !foreign_is(foreign_member(part, "type"), type)))
+			continue;
+		fputs(text, f);
+		any = true;
+	}
+	if (f && !fclose(f) && any)
+		cJSON_AddStringToObject(m, "reasoning_content", all);
+	free(all);
 }
 
 void dialect_add_call(cJSON *m, const cJSON *id, const cJSON *name, const cJSON *arguments)

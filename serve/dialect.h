@@ -22,8 +22,8 @@ struct part {
 struct dialect_field {
 	const char *name;
 	const char *as; /* the chat's name for it; NULL: left out */
-	/* In place of the value itself; false: e has the error, or it asks for nothing. */
-	bool (*read)(cJSON *chat, const cJSON *v, struct err *e);
+	/* In place of the value itself. */
+	void (*read)(cJSON *chat, const cJSON *v, struct err *e);
 	const char *refused; /* why any value but null and false is */
 };
 
@@ -61,14 +61,15 @@ static inline bool dialect_ended(const struct job *j)
 /* Appends an event to the stream. Takes the object. */
 void dialect_event(struct job *j, const char *name, struct json *o);
 
-/* A message of these, the last one if it is an assistant's that may go on. */
+/* A new message of these; the last one, if it is an assistant's, or NULL; that, or a new one. */
 cJSON *dialect_message(cJSON *messages, const char *role);
+cJSON *dialect_answer(const cJSON *messages);
 cJSON *dialect_assistant(cJSON *messages);
 /* Adds a copy of a value, if there is one. */
 void dialect_copy(cJSON *to, const char *name, const cJSON *v);
 /* A tool of the chat's: its function, to be filled. */
 cJSON *dialect_tool(cJSON *tools);
-/* Appends to a message's thought; text may be NULL. */
-void dialect_add_thought(cJSON *message, const char *text);
+/* A message's thought: the texts of that name of all parts of a type (NULL: of any). */
+void dialect_add_thought(cJSON *message, const cJSON *parts, const char *type, const char *name);
 /* Adds a call to a message; arguments: a text of JSON, or JSON. */
 void dialect_add_call(cJSON *message, const cJSON *id, const cJSON *name, const cJSON *arguments);

@@ -5,7 +5,7 @@
 /* ---- fields ---- */
 
 /* {"name": …, "description": …, "input_schema": …} */
-static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
+static void read_tools(cJSON *chat, const cJSON *v, struct err *e)
 {
 	cJSON *all = cJSON_AddArrayToObject(chat, "tools"), *to;
 	const cJSON *tool, *type;
@@ -14,23 +14,22 @@ static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
 	{
 		type = foreign_member(tool, "type");
 		if (type && !foreign_is(type, "custom"))
-			return err_set(e, ERR_USAGE, "tools: only those of type custom are served here"), false;
+			err_set(e, ERR_USAGE, "tools: only those of type custom are served here");
 		to = dialect_tool(all);
 		dialect_copy(to, "name", foreign_member(tool, "name"));
 		dialect_copy(to, "description", foreign_member(tool, "description"));
 		dialect_copy(to, "parameters", foreign_member(tool, "input_schema"));
 	}
-	return true;
 }
 
 /* {"type": "auto", "any", "none" or "tool", "name": …, "disable_parallel_tool_use": true} */
-static bool read_choice(cJSON *chat, const cJSON *v, struct err *e)
+static void read_choice(cJSON *chat, const cJSON *v, struct err *e)
 {
 	const cJSON *type = foreign_member(v, "type"), *name = foreign_member(v, "name");
 	cJSON *to;
 
 	if (!cJSON_IsObject(v))
-		return err_set(e, ERR_USAGE, "tool_choice: {\"type\": …} is needed"), false;
+		err_set(e, ERR_USAGE, "tool_choice: {\"type\": …} is needed");
 	if (cJSON_IsTrue(foreign_member(v, "disable_parallel_tool_use")))
 		cJSON_AddFalseToObject(chat, "parallel_tool_calls");
 	if (foreign_is(type, "tool")) {
@@ -42,29 +41,27 @@ static bool read_choice(cJSON *chat, const cJSON *v, struct err *e)
 	} else {
 		dialect_copy(chat, "tool_choice", type);
 	}
-	return true;
 }
 
 /* Their ids are longer than the log's: the beginning tells them apart. */
-static bool read_metadata(cJSON *chat, const cJSON *v, struct err *e)
+static void read_metadata(cJSON *chat, const cJSON *v, struct err *e)
 {
 	char user[sizeof((struct query *)NULL)->user];
 	const char *id = foreign_text(v, "user_id");
 
 	(void)e;
 	if (!id)
-		return true;
+		return;
 	snprintf(user, sizeof user, "%.*s", (int)text_fit(id, strnlen(id, sizeof user - 1)), id);
 	cJSON_AddStringToObject(chat, "user", user);
-	return true;
 }
 
 static const struct dialect_field fields[] = {
-	{ "messages", .as = "messages", .read = NULL },
+	{ "messages", .as = NULL },
 	{ "system", .as = NULL },
 	{ "stop_sequences", .as = "stop" },
-	{ "tools", .as = "tools", .read = read_tools },
-	{ "tool_choice", .as = "tool_choice", .read = read_choice },
+	{ "tools", .read = read_tools },
+	{ "tool_choice", .read = read_choice },
 	{ "metadata", .as = "user", .read = read_metadata },
 	{ "container", .refused = "" },
 	{ "mcp_servers", .refused = "" },
@@ -102,11 +99,11 @@ static void add_blocks(cJSON *messages, const char *role, const cJSON *content)
 		else if (m && foreign_is(type, "tool_use"))
 			dialect_add_call(m, foreign_member(block, "id"), foreign_member(block, "name"),
 				foreign_member(block, "input"));
-		else if (m && foreign_is(type, "thinking"))
-			dialect_add_thought(m, foreign_text(block, "thinking"));
-		else if (!foreign_is(type, "redacted_thinking"))
+		else if (!foreign_is(type, "redacted_thinking") && !(m && foreign_is(type, "thinking")))
 			cJSON_AddItemToArray(parts, cJSON_Duplicate(block, true));
 	}
+	if (m)
+		dialect_add_thought(m, content, "thinking", "thinking");
 	if (!m && parts->child)
 		m = dialect_message(messages, role);
 	if (m && parts->child)
@@ -117,11 +114,9 @@ static void add_blocks(cJSON *messages, const char *role, const cJSON *content)
 
 static void read_messages(cJSON *chat, const cJSON *o, struct err *e)
 {
-	cJSON *messages = cJSON_CreateArray();
+	cJSON *messages = cJSON_AddArrayToObject(chat, "messages");
 	const cJSON *system = foreign_member(o, "system"), *m;
 
-	cJSON_DeleteItemFromObjectCaseSensitive(chat, "messages");
-	cJSON_AddItemToObject(chat, "messages", messages);
 	if (system && !cJSON_IsNull(system))
 		dialect_copy(dialect_message(messages, "system"), "content", system);
 	cJSON_ArrayForEach(m, foreign_member(o, "messages"))
@@ -133,8 +128,7 @@ static void read_messages(cJSON *chat, const cJSON *o, struct err *e)
 		else
 			cJSON_AddItemToArray(messages, cJSON_Duplicate(m, true));
 	}
-	m = cJSON_GetArrayItem(messages, cJSON_GetArraySize(messages) - 1);
-	if (foreign_is(foreign_member(m, "role"), "assistant"))
+	if (dialect_answer(messages))
 		err_set(
 			e, ERR_USAGE, "messages: the last is the assistant's, and is not gone on from here");
 	if (!foreign_member(o, "max_tokens"))

@@ -5,7 +5,7 @@
 /* ---- fields ---- */
 
 /* {"type": "function", "name": …, "parameters": …} */
-static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
+static void read_tools(cJSON *chat, const cJSON *v, struct err *e)
 {
 	cJSON *all = cJSON_AddArrayToObject(chat, "tools"), *to;
 	const cJSON *tool, *one;
@@ -13,8 +13,7 @@ static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
 	cJSON_ArrayForEach(tool, v)
 	{
 		if (!foreign_is(foreign_member(tool, "type"), "function"))
-			return err_set(e, ERR_USAGE, "tools: only those of type function are served here"),
-				   false;
+			err_set(e, ERR_USAGE, "tools: only those of type function are served here");
 		to = dialect_tool(all);
 		cJSON_ArrayForEach(one, tool)
 		{
@@ -22,10 +21,9 @@ static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
 				dialect_copy(to, one->string, one);
 		}
 	}
-	return true;
 }
 
-static bool read_choice(cJSON *chat, const cJSON *v, struct err *e)
+static void read_choice(cJSON *chat, const cJSON *v, struct err *e)
 {
 	cJSON *to = cJSON_Duplicate(v, true), *name = cJSON_DetachItemFromObject(to, "name");
 
@@ -33,11 +31,10 @@ static bool read_choice(cJSON *chat, const cJSON *v, struct err *e)
 	if (name)
 		cJSON_AddItemToObject(cJSON_AddObjectToObject(to, "function"), "name", name);
 	cJSON_AddItemToObject(chat, "tool_choice", to);
-	return true;
 }
 
 /* {"format": {"type": "json_schema", "schema": …}} */
-static bool read_text(cJSON *chat, const cJSON *v, struct err *e)
+static void read_text(cJSON *chat, const cJSON *v, struct err *e)
 {
 	const cJSON *format = foreign_member(v, "format");
 	cJSON *to = format ? cJSON_Duplicate(format, true) : NULL;
@@ -49,7 +46,6 @@ static bool read_text(cJSON *chat, const cJSON *v, struct err *e)
 			cJSON_DetachItemFromObject(to, "schema"));
 	if (to)
 		cJSON_AddItemToObject(chat, "response_format", to);
-	return true;
 }
 
 #define NOT_KEPT ": answers are not kept; send the whole conversation as input"
@@ -59,8 +55,8 @@ static const struct dialect_field fields[] = {
 	{ "messages", .refused = ": the conversation is called input" },
 	{ "instructions", .as = NULL },
 	{ "max_output_tokens", .as = "max_tokens" },
-	{ "tools", .as = "tools", .read = read_tools },
-	{ "tool_choice", .as = "tool_choice", .read = read_choice },
+	{ "tools", .read = read_tools },
+	{ "tool_choice", .read = read_choice },
 	{ "text", .as = "response_format", .read = read_text },
 	{ "include", .as = NULL },
 	{ "stream_options", .as = NULL },
@@ -91,17 +87,6 @@ static cJSON *content_of(const cJSON *content)
 				cJSON_ReplaceItemInObjectCaseSensitive(part, "type", cJSON_CreateString("text"));
 		}
 	return copy;
-}
-
-static void add_reasoning(cJSON *messages, const cJSON *item)
-{
-	cJSON *m = dialect_message(messages, "assistant");
-	const cJSON *part;
-
-	cJSON_ArrayForEach(part, foreign_member(item, "content"))
-	{
-		dialect_add_thought(m, foreign_text(part, "text"));
-	}
 }
 
 static void add_message(cJSON *messages, const cJSON *item, struct err *e)
@@ -135,7 +120,8 @@ static void add_item(cJSON *messages, const cJSON *item, struct err *e)
 	if (!type || foreign_is(type, "message"))
 		add_message(messages, item, e);
 	else if (foreign_is(type, "reasoning"))
-		add_reasoning(messages, item);
+		dialect_add_thought(
+			dialect_message(messages, "assistant"), foreign_member(item, "content"), NULL, "text");
 	else if (foreign_is(type, "function_call"))
 		dialect_add_call(dialect_assistant(messages), foreign_member(item, "call_id"),
 			foreign_member(item, "name"), foreign_member(item, "arguments"));

@@ -75,6 +75,21 @@ def test_refused():
     check("it has each, with the length and the first tokens of its prompt", kept == (240, 300, 256), kept)
 
 
+def test_wide():
+    """A body of a megabyte, whatever is in it, takes no time that grows with its square: the thread that reads it reads for all."""
+    s = Server()
+    turn = [{"type": "function_call", "name": "f", "call_id": "a"}, {"type": "function_call_output", "call_id": "a", "output": ""}]
+    thoughts = [{"type": "thinking", "thinking": "y" * 8}] * 19000
+    bodies = [("/v1/messages", {f"a{i}": 1 for i in range(75000)}), ("/v1/responses", {"input": turn * 8000, "stop": 1}),
+              ("/v1/messages", {"messages": [{"role": "assistant", "content": thoughts}]})]
+    told = [s.ask("POST", path, body)[0] for path, body in bodies]
+    with open(f"/proc/{s.process.pid}/stat", encoding="ascii") as f:
+        ticks = sum(int(n) for n in f.read().rpartition(")")[2].split()[11:13])
+    s.end()
+    check("wide bodies are refused", told == [400] * 3, told)
+    check("within three seconds of the processor", ticks < 3 * os.sysconf("SC_CLK_TCK"), ticks)
+
+
 def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     few, many = Load(SLOTS), Load(48)
@@ -85,6 +100,7 @@ def main():
     check(f"steps of those admitted: p50 {b[len(b) // 2]}, p99 {b[len(b) * 99 // 100]}, most {b[-1]} (a few clients: p50 {a[len(a) // 2]},"
           f" most {a[-1]}), at most {LONGEST}", len(b) == many.answered and a[-1] <= LONGEST and b[-1] <= LONGEST, (a, b))
     test_refused()
+    test_wide()
     return finish()
 
 
