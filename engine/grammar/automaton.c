@@ -108,6 +108,14 @@ static int32_t push(struct automaton *a, int32_t node, int32_t count, int32_t pa
 
 /* ---- the making of a state ---- */
 
+static void append(struct automaton *a, int32_t **list, int32_t *n, int32_t *cap, int32_t frame)
+{
+	if (ARRAY_ROOM(*list, *cap, *n + 1))
+		(*list)[(*n)++] = frame;
+	else
+		fail(a, no_memory);
+}
+
 /* A stack is to be followed, unless it was already for this state. */
 static void follow(struct automaton *a, int32_t node, int32_t count, int32_t parent)
 {
@@ -116,11 +124,7 @@ static void follow(struct automaton *a, int32_t node, int32_t count, int32_t par
 	if (a->failed || a->met[frame] == a->making)
 		return;
 	a->met[frame] = a->making;
-	if (!ARRAY_ROOM(a->todo, a->cap_todo, a->n_todo + 1)) {
-		fail(a, no_memory);
-		return;
-	}
-	a->todo[a->n_todo++] = frame;
+	append(a, &a->todo, &a->n_todo, &a->cap_todo, frame);
 }
 
 static void loop(
@@ -147,15 +151,10 @@ static void go_back(struct automaton *a, int32_t to)
 
 static void take(struct automaton *a, int32_t frame)
 {
-	if (a->n_found == AUTOMATON_MOST_STACKS) {
+	if (a->n_found == AUTOMATON_MOST_STACKS)
 		fail(a, too_many);
-		return;
-	}
-	if (!ARRAY_ROOM(a->found, a->cap_found, a->n_found + 1)) {
-		fail(a, no_memory);
-		return;
-	}
-	a->found[a->n_found++] = frame;
+	else
+		append(a, &a->found, &a->n_found, &a->cap_found, frame);
 }
 
 /* A call that nothing follows leaves no trace on the stack, so that lists by recursion do not

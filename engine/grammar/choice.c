@@ -55,7 +55,7 @@ void choice_read(struct grammar *g, const char *text, size_t size)
 	const bool ok = cJSON_IsArray(array) ? by_array(g, &l, array) : by_bars(&l, text, size);
 
 	if (!ok)
-		grammar_fail(g, ERR_MEMORY, "no memory");
+		grammar_no_memory(g);
 	else if (!g->err.code && (!l.n || (l.n == 1 && !l.word->size)))
 		grammar_fail(g, ERR_USAGE, "nothing to choose from: yes|no, or [\"yes\", \"no\"]");
 	if (!g->err.code)

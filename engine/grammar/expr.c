@@ -30,12 +30,17 @@ int32_t grammar_fail(struct grammar *g, enum err_code code, const char *fmt, ...
 	return EXPR_FAILED;
 }
 
+int32_t grammar_no_memory(struct grammar *g)
+{
+	return grammar_fail(g, ERR_MEMORY, "no memory");
+}
+
 static int32_t add(struct grammar *g, struct expr x)
 {
 	if (g->n_exprs == GRAMMAR_MOST_EXPRS)
 		return grammar_fail(g, ERR_USAGE, "it is too large: more than %d parts", g->n_exprs);
 	if (!ARRAY_ROOM(g->expr, g->cap_exprs, g->n_exprs + 1))
-		return grammar_fail(g, ERR_MEMORY, "no memory");
+		return grammar_no_memory(g);
 	g->expr[g->n_exprs] = x;
 	return g->n_exprs++;
 }
@@ -59,7 +64,7 @@ static int32_t set_number(struct grammar *g, const struct byte_set *s)
 		if (!memcmp(&g->set[i], s, sizeof *s))
 			return i;
 	if (!ARRAY_ROOM(g->set, g->cap_sets, g->n_sets + 1))
-		return grammar_fail(g, ERR_MEMORY, "no memory");
+		return grammar_no_memory(g);
 	g->set[g->n_sets] = *s;
 	return g->n_sets++;
 }
@@ -181,11 +186,11 @@ int32_t rule_new(struct grammar *g, const char *name, size_t size)
 	if (g->n_rules == GRAMMAR_MOST_RULES)
 		return grammar_fail(g, ERR_USAGE, "it has more than %d rules", GRAMMAR_MOST_RULES);
 	if (!ARRAY_ROOM(g->rule, g->cap_rules, g->n_rules + 1))
-		return grammar_fail(g, ERR_MEMORY, "no memory");
+		return grammar_no_memory(g);
 	g->rule[g->n_rules] =
 		(struct rule){ strndup(name, size), EXPR_FAILED, name_hash(name, size), false };
 	if (!g->rule[g->n_rules].name)
-		return grammar_fail(g, ERR_MEMORY, "no memory");
+		return grammar_no_memory(g);
 	return g->n_rules++;
 }
 

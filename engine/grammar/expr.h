@@ -81,6 +81,7 @@ void grammar_free(struct grammar *g);
 /* Notes the first error; returns EXPR_FAILED. */
 int32_t grammar_fail(struct grammar *g, enum err_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+int32_t grammar_no_memory(struct grammar *g);
 
 int32_t expr_empty(struct grammar *g);
 int32_t expr_never(struct grammar *g);

@@ -98,7 +98,7 @@ static char *read_literal(struct cursor *c, size_t *size)
 			cursor_fail(c, "a literal that does not end with \"");
 	}
 	if (!f || fclose(f))
-		grammar_fail(c->g, ERR_MEMORY, "no memory");
+		grammar_no_memory(c->g);
 	if (ok && !c->g->err.code)
 		return text;
 	free(text);
@@ -160,7 +160,7 @@ static int32_t inner(struct cursor *c, char *spec)
 
 	if (rule < 0 || !ARRAY_ROOM(c->inner, c->cap_inner, c->n_inner + 1)) {
 		free(spec);
-		return grammar_fail(c->g, ERR_MEMORY, "no memory");
+		return grammar_no_memory(c->g);
 	}
 	c->inner[c->n_inner++] = (struct gbnf_inner){ rule, spec };
 	return expr_rule(c->g, rule);

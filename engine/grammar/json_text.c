@@ -184,7 +184,7 @@ int32_t json_string_expr(struct grammar *g, const char *t)
 {
 	cJSON *v = cJSON_CreateString(t);
 	char *text = v ? cJSON_PrintUnformatted(v) : NULL;
-	const int32_t x = text ? expr_word(g, text) : grammar_fail(g, ERR_MEMORY, "no memory");
+	const int32_t x = text ? expr_word(g, text) : grammar_no_memory(g);
 
 	free(text);
 	cJSON_Delete(v);

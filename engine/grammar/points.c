@@ -126,7 +126,7 @@ int32_t expr_points(struct grammar *g, uint32_t from, uint32_t to)
 
 int32_t expr_of_points(struct grammar *g, struct points *p)
 {
-	int32_t all = p->failed ? grammar_fail(g, ERR_MEMORY, "no memory") : expr_never(g);
+	int32_t all = p->failed ? grammar_no_memory(g) : expr_never(g);
 	struct byte_set ascii = { { 0 } };
 
 	for (int32_t i = 0; i < p->n; i++) {

@@ -91,7 +91,7 @@ static int32_t of_branches(
 	const int n = cJSON_GetArraySize(list);
 	struct demand *branch = calloc((size_t)n + 1, sizeof *branch);
 	const cJSON *schema = list->child;
-	int32_t all = branch ? expr_never(s->g) : grammar_fail(s->g, ERR_MEMORY, "no memory");
+	int32_t all = branch ? expr_never(s->g) : grammar_no_memory(s->g);
 
 	for (int i = 0; branch && i < n; i++, schema = schema->next) {
 		demand_copy(s, &branch[i], d, 0);
@@ -129,10 +129,8 @@ static int32_t body(struct schema *s, const struct demand *d)
 			const char *name = one ? "oneOf" : "anyOf";
 			const cJSON *list = d->part[i].used & (one ? USED_ONE_OF : USED_ANY_OF)
 									? NULL
-									: schema_member(s, d->part[i].schema, name);
+									: schema_typed(s, d->part[i].schema, name, TYPE_ARRAY);
 
-			if (list && !cJSON_IsArray(list))
-				return schema_fail(s, d->part[i].schema, "`%s` must be a list of schemas", name);
 			if (list)
 				return of_branches(s, d, i, list, one);
 		}
@@ -153,7 +151,7 @@ static bool make_key(struct schema *s, struct made *m)
 {
 	m->key = calloc((size_t)m->demand.n + 1, sizeof *m->key);
 	if (!m->key) {
-		grammar_fail(s->g, ERR_MEMORY, "no memory");
+		grammar_no_memory(s->g);
 		return false;
 	}
 	for (int32_t i = 0; i < m->demand.n; i++)
@@ -213,7 +211,7 @@ int32_t schema_value(struct schema *s, struct demand *d, const char *name)
 
 		m.rule = rule_new(s->g, its, text_fit(its, strnlen(its, 40)));
 		if (m.rule >= 0 && !ARRAY_ROOM(s->made, s->cap_made, s->n_made + 1))
-			m.rule = grammar_fail(s->g, ERR_MEMORY, "no memory");
+			m.rule = grammar_no_memory(s->g);
 	}
 	if (same >= 0 || m.rule < 0) {
 		made_free(&m);
@@ -310,7 +308,7 @@ void schema_read(struct grammar *g, const char *text, size_t size)
 		demand_add(&s, &d, doc, -1);
 		schema_rules(&s, &d);
 	} else {
-		grammar_fail(g, ERR_MEMORY, "no memory");
+		grammar_no_memory(g);
 	}
 	cJSON_Delete(doc);
 	cJSON_Delete(keys);

@@ -15,7 +15,7 @@ void demand_copy(struct schema *s, struct demand *to, const struct demand *d, un
 	if (!schema_works(s, d->n) || !d->n)
 		return;
 	if (!ARRAY_ROOM(to->part, to->cap, d->n + 1)) {
-		grammar_fail(s->g, ERR_MEMORY, "no memory");
+		grammar_no_memory(s->g);
 		return;
 	}
 	memcpy(to->part, d->part, (size_t)d->n * sizeof *d->part);
@@ -117,7 +117,7 @@ static void add_one(struct schema *s, struct demand *d, const cJSON *schema, int
 	else if (has_other_base(s, schema))
 		schema_fail(s, schema, "an `$id` inside of a schema is not supported");
 	else if (!ARRAY_ROOM(d->part, d->cap, d->n + 1))
-		grammar_fail(s->g, ERR_MEMORY, "no memory");
+		grammar_no_memory(s->g);
 	else
 		d->part[d->n++] = (struct part){ schema, from, 0 };
 }
@@ -129,13 +129,11 @@ void demand_add(struct schema *s, struct demand *d, const cJSON *schema, int32_t
 	add_one(s, d, schema, from);
 	for (; i < d->n && !s->g->err.code; i++) {
 		const cJSON *own = d->part[i].schema, *ref = schema_member(s, own, "$ref"),
-					*all = schema_member(s, own, "allOf"), *one;
+					*all = schema_typed(s, own, "allOf", TYPE_ARRAY), *one;
 		const cJSON *to = ref ? referred(s, own, ref) : NULL;
 
 		if (to)
 			add_one(s, d, to, i);
-		if (all && !cJSON_IsArray(all))
-			schema_fail(s, own, "`allOf` must be a list of schemas");
 		cJSON_ArrayForEach(one, all)
 		{
 			add_one(s, d, one, i);
@@ -179,20 +177,20 @@ static bool open_pattern(struct schema *s, const cJSON *pattern)
 	return s->pattern;
 }
 
+bool schema_takes(struct schema *s, struct automaton *a, const char *text)
+{
+	const int64_t before = a->work;
+	int32_t at = a->start;
+
+	for (; *text && at >= 0; text++)
+		at = automaton_next(a, at, (unsigned char)*text);
+	return schema_works(s, (a->work - before) * 4 + 1) && at >= 0 && a->state[at].ends;
+}
+
 bool schema_key_matches(struct schema *s, const cJSON *pattern, const char *name)
 {
-	struct automaton *a = &s->keys_of_pattern;
-	int64_t before;
-	int32_t at;
-
-	if (schema_pattern_is_open(pattern->string))
-		return true;
-	if (!open_pattern(s, pattern))
-		return false;
-	before = a->work;
-	for (at = a->start; *name && at >= 0; name++)
-		at = automaton_next(a, at, (unsigned char)*name);
-	return schema_works(s, (a->work - before) * 4) && at >= 0 && a->state[at].ends;
+	return schema_pattern_is_open(pattern->string) ||
+		   (open_pattern(s, pattern) && schema_takes(s, &s->keys_of_pattern, name));
 }
 
 /* What a schema itself says of the property, which is added to *out unless that is NULL. False: it
@@ -221,11 +219,9 @@ static bool knows_property(
 
 static bool knows_item(struct schema *s, const cJSON *schema, int32_t i, struct demand *out)
 {
-	const cJSON *first = schema_member(s, schema, "prefixItems"),
+	const cJSON *first = schema_typed(s, schema, "prefixItems", TYPE_ARRAY),
 				*items = schema_member(s, schema, "items");
 
-	if (first && !cJSON_IsArray(first))
-		schema_fail(s, schema, "`prefixItems` must be a list of schemas");
 	if (cJSON_IsArray(items))
 		schema_fail(s, schema, "`items` must be one schema; a list of them is `prefixItems`");
 	first = first && schema_works(s, i + 1) ? cJSON_GetArrayItem(first, i) : NULL;
@@ -340,11 +336,9 @@ int demand_types(struct schema *s, const struct demand *d)
 
 const cJSON *schema_enum_of(struct schema *s, const struct part *p, bool *one)
 {
-	const cJSON *values = schema_member(s, p->schema, "enum"),
+	const cJSON *values = schema_typed(s, p->schema, "enum", TYPE_ARRAY),
 				*value = schema_member(s, p->schema, "const");
 
-	if (values && !cJSON_IsArray(values))
-		schema_fail(s, p->schema, "`enum` must be a list");
 	*one = value;
 	return value ? value : values;
 }

@@ -58,16 +58,7 @@ static void trial_open(struct schema *s, const struct demand *d, struct trial *t
 
 static bool trial_takes(struct schema *s, struct trial *t, const char *text)
 {
-	const int64_t before = t->open ? t->a.work : 0;
-	int32_t at;
-
-	if (!t->needed)
-		return true;
-	if (!t->open)
-		return false;
-	for (at = t->a.start; *text && at >= 0; text++)
-		at = automaton_next(&t->a, at, (unsigned char)*text);
-	return schema_works(s, (t->a.work - before) * 4 + 1) && at >= 0 && t->a.state[at].ends;
+	return !t->needed || (t->open && schema_takes(s, &t->a, text));
 }
 
 static bool has(struct schema *s, const cJSON *v, bool one, const char *text)
@@ -104,7 +95,7 @@ static bool others_have(
 static int32_t of_texts(struct schema *s, char **text, int32_t n)
 {
 	struct word *w = calloc((size_t)n + 1, sizeof *w);
-	int32_t x = w ? EXPR_FAILED : grammar_fail(s->g, ERR_MEMORY, "no memory");
+	int32_t x = w ? EXPR_FAILED : grammar_no_memory(s->g);
 
 	for (int32_t i = 0; w && i < n; i++)
 		w[i] = (struct word){ text[i], strlen(text[i]) };
@@ -139,7 +130,7 @@ int32_t schema_enum(struct schema *s, const struct demand *d)
 		if (!text && type_of_value(v) & types)
 			schema_fail(s, v, "a number of this value has more digits than are supported");
 		else if (text && !ARRAY_ROOM(kept, cap, n + 1))
-			grammar_fail(s->g, ERR_MEMORY, "no memory");
+			grammar_no_memory(s->g);
 		else if (text && others_have(s, d, values, text) && trial_takes(s, &t, text)) {
 			kept[n++] = text;
 			text = NULL;

@@ -95,6 +95,8 @@ int64_t schema_effort(const cJSON *v);
 
 /* The member of this name, or NULL. */
 const cJSON *schema_member(struct schema *s, const cJSON *of, const char *name);
+/* The same, which must be of these types. */
+const cJSON *schema_typed(struct schema *s, const cJSON *of, const char *name, int types);
 /* The number of this name; false: there is none. */
 bool schema_number(struct schema *s, const cJSON *of, const char *name, double *x);
 /* The greatest (sign 1) or least (-1) value of a keyword that counts, or `none`. */
@@ -132,6 +134,8 @@ int type_of_value(const cJSON *v);
 bool demands_differ(struct schema *s, const struct demand *a, const struct demand *b, int depth);
 /* The const of a schema, then *one is set, or its enum; NULL: neither. */
 const cJSON *schema_enum_of(struct schema *s, const struct part *p, bool *one);
+/* Whether the automaton takes the text. */
+bool schema_takes(struct schema *s, struct automaton *a, const char *text);
 /* Whether a pattern, the name of a member of patternProperties, has that key; all keys. */
 bool schema_key_matches(struct schema *s, const cJSON *pattern, const char *name);
 bool schema_pattern_is_open(const char *pattern);

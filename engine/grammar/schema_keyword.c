@@ -15,16 +15,26 @@ const cJSON *schema_member(struct schema *s, const cJSON *of, const char *name)
 	return schema_works(s, n) ? one : NULL;
 }
 
+const cJSON *schema_typed(struct schema *s, const cJSON *of, const char *name, int types)
+{
+	const cJSON *v = schema_member(s, of, name);
+
+	if (v && !(type_of_value(v) & types))
+		schema_fail(s, of, "`%s` must be %s", name,
+			types == TYPE_ARRAY    ? "a list"
+			: types == TYPE_OBJECT ? "an object"
+			: types == TYPE_STRING ? "a string"
+								   : "a number");
+	return s->g->err.code ? NULL : v;
+}
+
 bool schema_number(struct schema *s, const cJSON *of, const char *name, double *x)
 {
-	const cJSON *n = schema_member(s, of, name);
+	const cJSON *n = schema_typed(s, of, name, TYPE_NUMBER);
 
-	if (n && !cJSON_IsNumber(n))
-		schema_fail(s, of, "`%s` must be a number", name);
-	if (!n || s->g->err.code)
-		return false;
-	*x = n->valuedouble;
-	return true;
+	if (n)
+		*x = n->valuedouble;
+	return n;
 }
 
 int64_t schema_count(

@@ -272,7 +272,7 @@ static int32_t positive_multiples(struct schema *s, int m)
 	int32_t *rule = malloc((size_t)m * (SCHEMA_DIGITS + 1) * sizeof *rule), x = expr_never(g);
 
 	if (!rule)
-		return grammar_fail(g, ERR_MEMORY, "no memory");
+		return grammar_no_memory(g);
 	for (int i = 0; i < m * (SCHEMA_DIGITS + 1); i++)
 		rule[i] = -1;
 	for (int d = 1; d < 10; d++)
@@ -293,7 +293,7 @@ static int32_t listed(struct grammar *g, int64_t from, int64_t to, int64_t m)
 			w[n] = (struct word){ text[n], strlen(text[n]) };
 			n++;
 		}
-	x = w && text ? expr_words(g, w, n) : grammar_fail(g, ERR_MEMORY, "no memory");
+	x = w && text ? expr_words(g, w, n) : grammar_no_memory(g);
 	free(w);
 	free(text);
 	return x;

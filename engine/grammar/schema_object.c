@@ -40,7 +40,7 @@ static struct property *add_property(struct object *o, const char *name, bool is
 	if (i < o->n)
 		return &o->p[i];
 	if (!ARRAY_ROOM(o->p, o->cap, o->n + 1)) {
-		grammar_fail(o->s->g, ERR_MEMORY, "no memory");
+		grammar_no_memory(o->s->g);
 		return &o->none;
 	}
 	o->p[o->n] = (struct property){ .name = name };
@@ -49,11 +49,9 @@ static struct property *add_property(struct object *o, const char *name, bool is
 
 static void add_required(struct object *o, const cJSON *schema)
 {
-	const cJSON *list = schema_member(o->s, schema, "required"), *one;
+	const cJSON *one;
 
-	if (list && !cJSON_IsArray(list))
-		schema_fail(o->s, schema, "`required` must be a list of names");
-	cJSON_ArrayForEach(one, list)
+	cJSON_ArrayForEach(one, schema_typed(o->s, schema, "required", TYPE_ARRAY))
 	{
 		if (!cJSON_IsString(one)) {
 			schema_fail(o->s, schema, "`required` must be a list of names");
@@ -67,12 +65,9 @@ static void find_properties(struct object *o)
 {
 	for (int32_t i = 0; i < o->d->n; i++) {
 		const cJSON *schema = o->d->part[i].schema, *one;
-		const cJSON *list = schema_member(o->s, schema, "properties");
 		const bool first = !o->n;
 
-		if (list && !cJSON_IsObject(list))
-			schema_fail(o->s, schema, "`properties` must be an object");
-		cJSON_ArrayForEach(one, list)
+		cJSON_ArrayForEach(one, schema_typed(o->s, schema, "properties", TYPE_OBJECT))
 		{
 			add_property(o, one->string, first);
 		}
@@ -120,12 +115,9 @@ static const cJSON *only_pattern(struct object *o)
 	const cJSON *only = NULL, *one;
 
 	for (int32_t i = 0; i < o->d->n; i++) {
-		const cJSON *schema = o->d->part[i].schema,
-					*list = schema_member(o->s, schema, "patternProperties");
+		const cJSON *schema = o->d->part[i].schema;
 
-		if (list && !cJSON_IsObject(list))
-			schema_fail(o->s, schema, "`patternProperties` must be an object");
-		cJSON_ArrayForEach(one, list)
+		cJSON_ArrayForEach(one, schema_typed(o->s, schema, "patternProperties", TYPE_OBJECT))
 		{
 			if (only)
 				schema_fail(o->s, schema,
@@ -142,7 +134,7 @@ static int32_t other_key(struct object *o, const cJSON *pattern)
 {
 	struct grammar *g = o->s->g;
 	struct word *w = calloc((size_t)o->n + 1, sizeof *w);
-	int32_t x = w ? EXPR_FAILED : grammar_fail(g, ERR_MEMORY, "no memory");
+	int32_t x = w ? EXPR_FAILED : grammar_no_memory(g);
 
 	for (int32_t i = 0; w && i < o->n; i++) {
 		w[i] = (struct word){ o->p[i].name, strlen(o->p[i].name) };
@@ -312,7 +304,7 @@ static int32_t object_expr(struct object *o)
 		return expr_never(g);
 	o->need = calloc((size_t)o->levels * ((size_t)o->n + 1), sizeof *o->need);
 	if (!o->need)
-		return grammar_fail(g, ERR_MEMORY, "no memory");
+		return grammar_no_memory(g);
 	make_rules(o);
 	if (g->err.code)
 		return EXPR_FAILED;

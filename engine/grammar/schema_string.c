@@ -142,13 +142,12 @@ static void take_regex(
 static void find_regex(struct schema *s, const struct demand *d, struct text *t)
 {
 	for (int32_t i = 0; i < d->n; i++) {
-		const cJSON *schema = d->part[i].schema, *pattern = schema_member(s, schema, "pattern"),
+		const cJSON *schema = d->part[i].schema,
+					*pattern = schema_typed(s, schema, "pattern", TYPE_STRING),
 					*name = schema_member(s, schema, "format");
 		const char *regex = cJSON_IsString(name) ? regex_of_format(name->valuestring) : NULL;
 
-		if (pattern && !cJSON_IsString(pattern))
-			schema_fail(s, schema, "`pattern` must be a string");
-		else if (pattern)
+		if (pattern)
 			take_regex(s, t, schema, pattern->valuestring, true);
 		if (regex)
 			take_regex(s, t, schema, regex, false);
@@ -173,7 +172,7 @@ static int32_t of_regex(struct schema *s, const struct text *t, int64_t least, i
 	same = regex_expr(&by, t->regex, size, t->search, one_byte);
 	of = same < 0 ? NULL : measure_all(&by);
 	if (!of)
-		x = grammar_fail(s->g, ERR_MEMORY, "no memory");
+		x = grammar_no_memory(s->g);
 	else if (schema_works(s, by.n_exprs) && !narrow(s->g, &x, &by, same, of, least, most))
 		x = schema_fail(s, t->schema,
 			"`%s` with minLength or maxLength that it does not imply is not supported",
