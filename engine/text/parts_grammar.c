@@ -1,7 +1,8 @@
 /* The grammar of a turn, in GBNF with what engine/grammar/readers.h adds to it. See parts.h. */
 #include "engine/text/parts.h"
 
-enum { MOST_NESTING = 16, MOST_TEXT = 1 << 20 }; /* MOST_TEXT: as GRAMMAR_MOST_TEXT */
+/* MOST_TEXT: as GRAMMAR_MOST_TEXT; MOST_PROPERTIES: each is looked for among the others. */
+enum { MOST_NESTING = 16, MOST_TEXT = 1 << 20, MOST_PROPERTIES = 1000 };
 
 struct writing {
 	const struct parts_calls *calls;
@@ -183,14 +184,17 @@ static bool check_object(struct writing *w, const char *name, const cJSON *schem
 	static const char *const others[] = { "anyOf", "oneOf", "allOf", "not", "if", "$ref",
 		"patternProperties", "minProperties", "maxProperties", "dependentRequired", "const", "enum",
 		NULL };
-	const cJSON *one;
+	const cJSON *properties = foreign_member(schema, "properties"),
+				*required = foreign_member(schema, "required"), *one;
 
 	if (asks(schema, others))
 		refuse(w, name, "objects but for properties and required");
-	cJSON_ArrayForEach(one, foreign_member(schema, "required"))
+	if (cJSON_GetArraySize(properties) > MOST_PROPERTIES ||
+		cJSON_GetArraySize(required) > MOST_PROPERTIES)
+		refuse(w, name, "so many properties");
+	cJSON_ArrayForEach(one, (w->e->code ? NULL : required))
 	{
-		if (!cJSON_IsString(one) ||
-			!foreign_member(foreign_member(schema, "properties"), one->valuestring))
+		if (!cJSON_IsString(one) || !foreign_member(properties, one->valuestring))
 			refuse(w, name, "a required property that is not among the properties");
 	}
 	return !w->e->code;

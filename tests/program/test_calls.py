@@ -159,6 +159,14 @@ def by_hand():
         check(f"{about}: read, at once and byte by byte", back == (thoughts, text, calls) and not got["differ"], f"{back}\n{got}")
 
 
+def of_wide():
+    """Formats whose rules are written property by property."""
+    names = [f"a{i}" for i in range(2000)]
+    wide = {"name": "f", "parameters": {"type": "object", "properties": {n: {"type": "string"} for n in names}, "required": names}}
+    told = [read(template, "", tools=[wide])["error"] for template in ("<tool_call><function=<parameter=", "<|tool_call>call:")]
+    check("objects of very many properties are refused", all("so many properties" in t for t in told), told)
+
+
 def accumulated(pieces):
     """A stream's message, as the openai package makes it."""
     text, thought, calls, end = "", "", [], None
@@ -310,6 +318,7 @@ def main():
     for path in sorted(glob.glob(TEMPLATES + "/*.jinja")):
         of_template(path, seen)
     by_hand()
+    of_wide()
     of_faults()
     for form, name in SERVED.items():
         of_server(form, name)
