@@ -3,8 +3,6 @@
  * trained with. See serve_impl.h. */
 #include "serve/serve_impl.h"
 
-#include "base/array.h"
-
 enum {
 	USUAL = 256, /* tokens that room is kept for where the request does not say how many */
 	MARKS = 4,   /* tokens of a prompt besides its texts, at most */
@@ -16,20 +14,10 @@ struct gap {
 	struct query_prompt extra, prefix, prompt, suffix;
 };
 
-static int append(struct query_prompt *p, const int32_t *ids, size_t n, struct err *e)
-{
-	if (!ARRAY_ROOM(p->ids, p->cap, p->n + n))
-		return err_set(e, ERR_MEMORY, "out of memory for the prompt");
-	if (n)
-		memcpy(p->ids + p->n, ids, n * sizeof *ids);
-	p->n += n;
-	return 0;
-}
-
 /* -1 is no token. */
 static int push(struct query_prompt *p, int32_t id, struct err *e)
 {
-	return append(p, &id, id >= 0, e);
+	return query_append(p, &id, id >= 0, e);
 }
 
 static int encode(
@@ -134,12 +122,13 @@ static int join(
 	struct query_prompt *p, const struct gap *g, const struct tokenizer *t, struct err *e)
 {
 	p->begun = tokenizer_adds_bos(t);
-	return push(p, p->begun ? tokenizer_bos(t) : -1, e) || append(p, g->extra.ids, g->extra.n, e) ||
+	return push(p, p->begun ? tokenizer_bos(t) : -1, e) ||
+				   query_append(p, g->extra.ids, g->extra.n, e) ||
 				   push(p, tokenizer_fim(t, TOKENIZER_FIM_PREFIX), e) ||
-				   append(p, g->prefix.ids, g->prefix.n, e) ||
-				   append(p, g->prompt.ids, g->prompt.n, e) ||
+				   query_append(p, g->prefix.ids, g->prefix.n, e) ||
+				   query_append(p, g->prompt.ids, g->prompt.n, e) ||
 				   push(p, tokenizer_fim(t, TOKENIZER_FIM_SUFFIX), e) ||
-				   append(p, g->suffix.ids, g->suffix.n, e) ||
+				   query_append(p, g->suffix.ids, g->suffix.n, e) ||
 				   push(p, tokenizer_fim(t, TOKENIZER_FIM_MIDDLE), e)
 			   ? -1
 			   : 0;

@@ -3,7 +3,6 @@
 #include "base/ids.h"
 #include "serve/serve_impl.h"
 
-#include "base/array.h"
 #include "base/text.h"
 
 /* What a message declares stable: so many bytes of its text; 0: nothing. */
@@ -293,9 +292,8 @@ int query_ids(struct query_prompt *p, const cJSON *list, const char *field, cons
 			id->valuedouble != (int32_t)id->valuedouble)
 			return err_set(e, ERR_USAGE, "%s: token ids are whole numbers from 0 to %d", field,
 				s->info->vocab - 1);
-		if (!ARRAY_ROOM(p->ids, p->cap, p->n + 1))
-			return err_set(e, ERR_MEMORY, "out of memory for the prompt");
-		p->ids[p->n++] = (int32_t)id->valuedouble;
+		if (query_append(p, &(int32_t){ (int32_t)id->valuedouble }, 1, e))
+			return -1;
 	}
 	return 0;
 }
@@ -311,10 +309,7 @@ static int read_plain(struct query *a, const char *text, struct query_prompt *p,
 		return -1;
 	if (a->kind != QUERY_EMBED || !tokenizer_adds_eos(t) || (p->n && p->ids[p->n - 1] == eos))
 		return 0;
-	if (!ARRAY_ROOM(p->ids, p->cap, p->n + 1))
-		return err_set(e, ERR_MEMORY, "out of memory for the prompt");
-	p->ids[p->n++] = eos;
-	return 0;
+	return query_append(p, &eos, 1, e);
 }
 
 static int read_prompt(

@@ -46,6 +46,10 @@ struct query_prompt {
 	size_t n, cap;
 	bool begun; /* the first id is the model's own, before the text */
 };
+static inline int query_append(struct query_prompt *p, const int32_t *ids, size_t n, struct err *e)
+{
+	return tokenizer_append(&p->ids, &p->n, &p->cap, ids, n, e);
+}
 enum query_kind {
 	QUERY_CHAT,
 	QUERY_TEXT,

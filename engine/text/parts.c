@@ -24,20 +24,22 @@ void parts_word(struct parts *t, struct parts_text *to, const char *word)
 	parts_put(t, to, word, strlen(word));
 }
 
-int parts_begins(const struct parts_raw *r, size_t at, const char *word)
+enum parts_is parts_begins(const struct parts_raw *r, size_t at, const char *word)
 {
 	const size_t n = strlen(word), has = r->n - at < n ? r->n - at : n;
 
-	return memcmp(r->text + at, word, has) != 0 || (has < n && r->last) ? -1 : (int)has;
+	if (memcmp(r->text + at, word, has) != 0)
+		return PARTS_NOT;
+	return has == n ? PARTS_WHOLE : r->last ? PARTS_NOT : PARTS_BEGUN;
 }
 
 size_t parts_find(const struct parts_raw *r, size_t from, const char *word, bool *whole)
 {
 	for (*whole = false; from < r->n; from++) {
-		const int n = parts_begins(r, from, word);
+		const enum parts_is is = parts_begins(r, from, word);
 
-		*whole = n == (int)strlen(word);
-		if (n >= 0)
+		*whole = is == PARTS_WHOLE;
+		if (is != PARTS_NOT)
 			return from;
 	}
 	return from;
@@ -48,10 +50,11 @@ static bool is_space(char c)
 	return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-static void skip_space(struct parts *t, const struct parts_raw *r)
+static size_t after_space(const struct parts_raw *r, size_t at)
 {
-	while (t->at < r->n && is_space(r->text[t->at]))
-		t->at++;
+	while (at < r->n && is_space(r->text[at]))
+		at++;
+	return at;
 }
 
 /* Gives the text up to a place, but for spaces at its end, which wait for what follows them. */
@@ -70,37 +73,32 @@ static void give(struct parts *t, struct parts_text *to, const struct parts_raw 
 /* Each step says whether it got further. */
 static bool step_begin(struct parts *t, const struct parts_raw *r)
 {
-	size_t at = 0;
-	int n;
+	const size_t at = after_space(r, 0);
+	enum parts_is is;
 
 	if (!t->thought || t->begun || t->together) {
 		t->phase = t->thought && !t->together ? THOUGHT : TEXT;
 		return true;
 	}
-	while (at < r->n && is_space(r->text[at]))
-		at++;
-	if (at == r->n && !r->last)
+	is = parts_begins(r, at, t->thought->open);
+	if (is == PARTS_BEGUN)
 		return false;
-	n = parts_begins(r, at, t->thought->open);
-	if (n >= 0 && n < (int)strlen(t->thought->open))
-		return false;
-	t->phase = n < 0 ? TEXT : THOUGHT;
-	t->at = n < 0 ? 0 : at + (size_t)n;
+	t->phase = is == PARTS_WHOLE ? THOUGHT : TEXT;
+	t->at = is == PARTS_WHOLE ? at + strlen(t->thought->open) : 0;
 	return true;
 }
 
 static bool step_thought(struct parts *t, const struct parts_raw *r)
 {
+	enum parts_is head;
 	bool whole;
 	size_t end;
-	int n;
 
 	if (!t->thoughts.n) {
-		n = *t->thought->head ? parts_begins(r, t->at, t->thought->head) : -1;
-		if (n >= 0 && n < (int)strlen(t->thought->head))
+		head = parts_begins(r, t->at, t->thought->head);
+		if (head == PARTS_BEGUN)
 			return false;
-		t->at += n > 0 ? (size_t)n : 0;
-		skip_space(t, r);
+		t->at = after_space(r, t->at + (head == PARTS_WHOLE ? strlen(t->thought->head) : 0));
 	}
 	end = parts_find(r, t->at, t->thought->close, &whole);
 	give(t, &t->thoughts, r, end);
@@ -113,7 +111,7 @@ static bool step_thought(struct parts *t, const struct parts_raw *r)
 
 static bool step_gap(struct parts *t, const struct parts_raw *r)
 {
-	skip_space(t, r);
+	t->at = after_space(r, t->at);
 	if (t->at == r->n)
 		return false;
 	t->phase = TEXT;
@@ -130,17 +128,12 @@ static bool step_plain(struct parts *t, const struct parts_raw *r)
 /* A text, or calls. */
 static bool step_either(struct parts *t, const struct parts_raw *r)
 {
-	size_t at = t->at;
-	int n;
+	const size_t at = after_space(r, t->at);
+	const enum parts_is is = parts_begins(r, at, t->calls->mark);
 
-	while (at < r->n && is_space(r->text[at]))
-		at++;
-	if (t->text.n || (at == r->n && r->last))
+	if (t->text.n || is == PARTS_NOT)
 		return step_plain(t, r);
-	n = at < r->n ? parts_begins(r, at, t->calls->mark) : 0;
-	if (n < 0)
-		return step_plain(t, r);
-	if (n < (int)strlen(t->calls->mark))
+	if (is == PARTS_BEGUN)
 		return false;
 	t->at = at;
 	t->phase = OPEN;
@@ -264,11 +257,11 @@ static bool step_next(struct parts *t, const struct parts_raw *r)
 	char more[160];
 
 	for (int skip = 0; between && skip <= (*between == '\n'); skip++) {
-		const int size = snprintf(more, sizeof more, "%s%s", between + skip, t->calls->call);
-		const int n = parts_begins(r, t->at, more);
+		snprintf(more, sizeof more, "%s%s", between + skip, t->calls->call);
+		const enum parts_is is = parts_begins(r, t->at, more);
 
-		may_come |= n >= 0;
-		if (n != size)
+		may_come |= is != PARTS_NOT;
+		if (is != PARTS_WHOLE)
 			continue;
 		t->at += strlen(between + skip);
 		t->phase = CALL;

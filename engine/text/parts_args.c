@@ -53,15 +53,15 @@ static bool value_bare(struct parts *t, const struct parts_raw *r)
 	const char *quote = t->calls->quote;
 
 	while (t->at < r->n) {
-		const int n = parts_begins(r, t->at, quote);
+		const enum parts_is is = parts_begins(r, t->at, quote);
 		const char c = r->text[t->at];
 
-		if (n >= 0 && n < (int)strlen(quote))
+		if (is == PARTS_BEGUN)
 			return false;
-		if (n > 0) {
+		if (is == PARTS_WHOLE) {
 			parts_word(t, to, "\"");
 			t->quoted = !t->quoted;
-			t->at += (size_t)n;
+			t->at += strlen(quote);
 			continue;
 		}
 		t->at++;
@@ -112,11 +112,11 @@ static bool xml_head(struct parts *t, const struct parts_raw *r, bool *end)
 {
 	static const char head[] = "<parameter=";
 	struct parts_text *to = &parts_now(t)->args;
-	const int n = parts_begins(r, t->at, head);
+	const enum parts_is is = parts_begins(r, t->at, head);
 	const char *name = r->text + t->at + strlen(head), *close;
 
-	*end = n < 0;
-	if (n < (int)strlen(head))
+	*end = is == PARTS_NOT;
+	if (is != PARTS_WHOLE)
 		return false;
 	close = memchr(name, '>', r->n - (size_t)(name - r->text));
 	if (!close || close + 1 == r->text + r->n)

@@ -17,9 +17,9 @@ static inline struct parts_call *parts_now(struct parts *t)
 
 void parts_put(struct parts *t, struct parts_text *to, const char *text, size_t n);
 void parts_word(struct parts *t, struct parts_text *to, const char *word);
-/* Bytes at a place that a word begins with: all of them: it is there. -1: it is not, and cannot
- * come. */
-int parts_begins(const struct parts_raw *r, size_t at, const char *word);
+/* Whether a word is at a place: it cannot come; it has begun where the raw text ends; it is. */
+enum parts_is { PARTS_NOT, PARTS_BEGUN, PARTS_WHOLE };
+enum parts_is parts_begins(const struct parts_raw *r, size_t at, const char *word);
 /* Where a word begins, or may begin at the raw text's end; the end: it does not. *whole: it is
  * there. */
 size_t parts_find(const struct parts_raw *r, size_t from, const char *word, bool *whole);

@@ -107,24 +107,13 @@ static size_t keep(const struct chat_input *of, const struct pieces *p, const in
 	return n_sound;
 }
 
-static int append(
-	int32_t **ids, size_t *n, size_t *cap, const int32_t *more, size_t n_more, struct err *e)
-{
-	if (!ARRAY_ROOM(*ids, *cap, *n + n_more))
-		return err_set(e, ERR_MEMORY, "no memory for %zu token ids", *n + n_more);
-	if (n_more)
-		memcpy(*ids + *n, more, n_more * sizeof *more);
-	*n += n_more;
-	return 0;
-}
-
 static int encode(const struct chat_input *of, const struct pieces *p, struct place w,
 	int32_t **ids, size_t *n, size_t *cap, struct err *e)
 {
 	for (; w.piece < p->n; w = (struct place){ w.piece + 1, 0 }) {
 		const struct piece *now = &p->piece[w.piece];
 
-		if (now->id >= 0 ? append(ids, n, cap, &now->id, 1, e)
+		if (now->id >= 0 ? tokenizer_append(ids, n, cap, &now->id, 1, e)
 						 : tokenizer_encode(
 							   of->t, now->text + w.at, now->size - w.at, false, ids, n, cap, e))
 			return -1;
@@ -142,7 +131,9 @@ int template_ids(const struct chat_input *of, const int32_t *kept, size_t n_kept
 
 	if (!rc) {
 		n_stay = keep(of, &p, kept, n_kept, &w);
-		rc = append(ids, n, cap, kept, n_stay, e) || encode(of, &p, w, ids, n, cap, e) ? -1 : 0;
+		rc = tokenizer_append(ids, n, cap, kept, n_stay, e) || encode(of, &p, w, ids, n, cap, e)
+				 ? -1
+				 : 0;
 	}
 	free(p.piece);
 	free(p.all);

@@ -45,6 +45,10 @@ bool tokenizer_is_special(const struct tokenizer *t, int32_t id); /* control tok
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, bool special,
 	int32_t **ids, size_t *n, size_t *cap, struct err *e);
 
+/* Appends ids as they are. */
+int tokenizer_append(
+	int32_t **ids, size_t *n, size_t *cap, const int32_t *more, size_t n_more, struct err *e);
+
 /* A text that begins a sequence, without a template: with bos where the file adds it, unless the
  * text spells it out, and control tokens parsed. *added: bos was not in the text; NULL is fine. */
 int tokenizer_encode_prompt(const struct tokenizer *t, const char *text, size_t size, bool *added,

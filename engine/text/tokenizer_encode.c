@@ -3,6 +3,17 @@
 #include "base/array.h"
 #include "engine/text/tokenizer_private.h"
 
+int tokenizer_append(
+	int32_t **ids, size_t *n, size_t *cap, const int32_t *more, size_t n_more, struct err *e)
+{
+	if (!ARRAY_ROOM(*ids, *cap, *n + n_more))
+		return err_set(e, ERR_MEMORY, "no memory for %zu token ids", *n + n_more);
+	if (n_more)
+		memcpy(*ids + *n, more, n_more * sizeof *more);
+	*n += n_more;
+	return 0;
+}
+
 int encoder_push(struct encoder *c, int32_t id)
 {
 	if (!ARRAY_ROOM(*c->ids, *c->cap, *c->n + 1))
