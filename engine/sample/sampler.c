@@ -349,7 +349,7 @@ void sampler_finish(const struct sampler *s, int32_t id, float arrival, struct s
 
 	out->id = id;
 	out->p = raw_share(s, id);
-	out->p_draw = s->greedy ? 1.0f : sampler_share(weight, s->kept_mass);
+	out->p_draw = sampler_p_draw(s, id);
 	out->arrival = arrival;
 	out->entropy = s->stats.entropy;
 	out->survivors = s->n_survivors;
@@ -440,7 +440,7 @@ void sampler_draft(const struct sampler *s, int32_t id, float *p, float *arrival
 		*arrival = INFINITY;
 		return;
 	}
-	*p = s->greedy ? 1.0f : sampler_share(sampler_weight(s, id), s->kept_mass);
+	*p = sampler_p_draw(s, id);
 	*arrival = NAN;
 	if (!s->greedy)
 		s->pass->arrive_ids(s->y, &id, 1, s->max, &s->key, arrival);

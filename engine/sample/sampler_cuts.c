@@ -249,11 +249,6 @@ static void close_stage(struct sampler *s, int stage, int32_t left, uint64_t mas
 	s->mass[stage] = mass;
 }
 
-static void keep_stage(struct sampler *s, int stage)
-{
-	close_stage(s, stage, s->left[stage - 1], s->mass[stage - 1]);
-}
-
 static uint64_t list_mass(const struct sampler *s)
 {
 	uint64_t mass = 0;
@@ -299,18 +294,26 @@ static void cut_greedy(struct sampler *s)
 }
 
 /* Lists enough ids for the cuts and the candidates. */
-static void gather_for(struct sampler *s, bool by_k, bool by_p, bool by_min)
+static void gather_for(struct sampler *s, const struct sampler_cuts *c)
 {
 	const struct sample_params *p = &s->params;
 	float floor =
-		floor_of_k(s, by_k && p->top_k > SAMPLE_CANDIDATES ? p->top_k : SAMPLE_CANDIDATES);
+		floor_of_k(s, c->by_k && p->top_k > SAMPLE_CANDIDATES ? p->top_k : SAMPLE_CANDIDATES);
 
-	if (!by_k && !by_p && by_min && sampler_floor_of_min_p(p->min_p, s->max) < floor)
+	if (!c->by_k && !c->by_p && c->by_min && sampler_floor_of_min_p(p->min_p, s->max) < floor)
 		floor = sampler_floor_of_min_p(p->min_p, s->max);
-	if (!by_k && by_p)
+	if (!c->by_k && c->by_p)
 		gather_top_p(s, sampler_to_fixed(p->top_p), floor);
 	else
 		gather(s, floor);
+}
+
+/* A stage that leaves what filter() does, or without the cut what the stage before it left. */
+static void cut_stage(struct sampler *s, int stage, bool cuts)
+{
+	const uint64_t mass = cuts ? filter(s) : s->mass[stage - 1];
+
+	close_stage(s, stage, cuts ? s->n_list : s->left[stage - 1], mass);
 }
 
 static void cut_nothing(struct sampler *s)
@@ -324,38 +327,29 @@ static void cut_nothing(struct sampler *s)
 void sampler_cut(struct sampler *s)
 {
 	const struct sample_params *p = &s->params;
-	uint64_t part = sampler_to_fixed(p->top_p), light = sampler_to_fixed(p->min_p);
-	bool by_k = p->top_k > 0 && p->top_k < s->vocab, by_p = p->top_p<1, by_min = light> 0;
+	const struct sampler_cuts c = sampler_cuts_of(s, p);
 
 	cut_nothing(s);
 	if (s->greedy) {
 		cut_greedy(s);
 		return;
 	}
-	keep_stage(s, STAGE_TEMPERATURE);
+	cut_stage(s, STAGE_TEMPERATURE, false);
 	if (!s->reply)
-		gather_for(s, by_k, by_p, by_min);
+		gather_for(s, &c);
 	find_best(s);
-	keep_stage(s, STAGE_TOP_K);
-	if (by_k) {
+	if (c.by_k) {
 		cut_prefix(s, NULL, (uint64_t)p->top_k);
 		s->top_k = (struct sampler_prefix){ s->cut_y, s->cut_id };
-		s->mass[STAGE_TOP_K] = filter(s);
-		s->left[STAGE_TOP_K] = s->n_list;
 	}
-	keep_stage(s, STAGE_TOP_P);
-	if (by_p) {
-		cut_prefix(s, s->e, sampler_least_mass(part, s->mass[STAGE_TOP_K]));
-		s->mass[STAGE_TOP_P] = filter(s);
-		s->left[STAGE_TOP_P] = s->n_list;
-	}
-	keep_stage(s, STAGE_MIN_P);
-	if (by_min) {
-		s->min_mass = sampler_least_mass(light, (uint64_t)1 << 40);
-		s->mass[STAGE_MIN_P] = filter(s);
-		s->left[STAGE_MIN_P] = s->n_list;
-	}
-	if (!by_k && !by_p && !by_min)
+	cut_stage(s, STAGE_TOP_K, c.by_k);
+	if (c.by_p)
+		cut_prefix(s, s->e, sampler_least_mass(sampler_to_fixed(p->top_p), s->mass[STAGE_TOP_K]));
+	cut_stage(s, STAGE_TOP_P, c.by_p);
+	if (c.by_min)
+		s->min_mass = sampler_least_mass(sampler_to_fixed(p->min_p), (uint64_t)1 << 40);
+	cut_stage(s, STAGE_MIN_P, c.by_min);
+	if (!c.by_k && !c.by_p && !c.by_min)
 		s->n_list = -1;
 	s->n_survivors = s->left[STAGE_MIN_P];
 	s->kept_mass = s->mass[STAGE_MIN_P];

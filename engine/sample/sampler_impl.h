@@ -92,6 +92,12 @@ static inline float sampler_share(float weight, uint64_t mass)
 	return k_mass(weight) ? (float)((double)weight / ((double)mass * 0x1p-40)) : 0.0f;
 }
 
+/* Of a survivor, in the draw. */
+static inline float sampler_p_draw(const struct sampler *s, int32_t id)
+{
+	return s->greedy ? 1.0f : sampler_share(sampler_weight(s, id), s->kept_mass);
+}
+
 static inline bool sampler_in_prefix(const struct sampler *s, int32_t id, float y, int32_t last)
 {
 	return s->y[id] > y || (s->y[id] == y && id <= last);
@@ -115,6 +121,19 @@ static inline uint64_t sampler_to_fixed(float p)
 	if (!(p > 0))
 		return 0;
 	return p < 1 ? (uint64_t)((double)p * 0x1p32 + 0.5) : (uint64_t)1 << 32;
+}
+
+/* Which cuts take part. */
+struct sampler_cuts {
+	bool greedy, by_k, by_p, by_min;
+};
+
+static inline struct sampler_cuts sampler_cuts_of(
+	const struct sampler *s, const struct sample_params *p)
+{
+	return (struct sampler_cuts){ .greedy = !(p->temperature > 0),
+		.by_k = p->top_k > 0 && p->top_k < s->vocab,
+		.by_p = p->top_p<1, .by_min = sampler_to_fixed(p->min_p)> 0 };
 }
 
 /* The least integer m with m * 2^32 >= part * whole; at least 1. */

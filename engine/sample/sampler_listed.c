@@ -6,18 +6,6 @@
 #include <assert.h>
 #include <math.h>
 
-/* The cuts as sampler_cut applies them. */
-struct cuts {
-	bool greedy, by_k, by_p, by_min;
-};
-
-static struct cuts cuts_of(const struct sampler *s, const struct sample_params *p)
-{
-	return (struct cuts){ .greedy = !(p->temperature > 0),
-		.by_k = p->top_k > 0 && p->top_k < s->vocab,
-		.by_p = p->top_p<1, .by_min = sampler_to_fixed(p->min_p)> 0 };
-}
-
 static float factor_of(const struct sample_params *p)
 {
 	return p->temperature > 0 ? (float)(1.0 / (double)p->temperature) : 1.0f;
@@ -37,7 +25,7 @@ static int32_t usual_best(int32_t vocab)
 bool sampler_request(const struct sampler *s, const struct sample_params *p, struct sample_key key,
 	bool drafted, struct k_draw_request *ask)
 {
-	const struct cuts c = cuts_of(s, p);
+	const struct sampler_cuts c = sampler_cuts_of(s, p);
 	const float factor = factor_of(p);
 	const bool usual = factor > 0 && factor < INFINITY;
 
@@ -76,7 +64,7 @@ bool sampler_can_do(const struct sampler *s, const struct sample_params *p,
 	const struct k_logit_stats *stats, const struct k_draw_reply *reply,
 	const struct k_draw_entry *list)
 {
-	const struct cuts c = cuts_of(s, p);
+	const struct sampler_cuts c = sampler_cuts_of(s, p);
 	const float factor = factor_of(p), max = stats->max * factor;
 
 	if (reply->n > K_DRAW_LIST || reply->n < 1)
@@ -107,7 +95,7 @@ void sampler_put(struct sampler *s, int32_t id, float logit)
 static int32_t narrow(struct sampler *s, int32_t n)
 {
 	const struct sample_params *p = &s->params;
-	const struct cuts c = cuts_of(s, p);
+	const struct sampler_cuts c = sampler_cuts_of(s, p);
 	const bool by_k = !c.greedy && c.by_k, by_p = !c.greedy && !by_k && c.by_p;
 	const int32_t first = by_k && p->top_k > SAMPLE_CANDIDATES ? p->top_k : SAMPLE_CANDIDATES;
 	const uint64_t need =

@@ -47,18 +47,13 @@ static float proposed(const struct sampler *s, const struct proposal *d, int32_t
 	return d->left == 1 ? d->dense[id] : d->left > 0 ? d->dense[id] / d->left : 0;
 }
 
-static float target(const struct sampler *s, int32_t id)
-{
-	return s->greedy ? 1.0f : sampler_share(sampler_weight(s, id), s->kept_mass);
-}
-
 /* The residual of the target, normalised. */
 static float left(const struct sampler *s, int32_t id)
 {
 	if (!sampler_survives(s, id))
 		return 0;
 	if (!s->n_gone)
-		return target(s, id);
+		return sampler_p_draw(s, id);
 	return s->rest_mass > 0 ? (float)((double)s->rest[id] / s->rest_mass) : 0;
 }
 
