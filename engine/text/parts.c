@@ -10,7 +10,22 @@
 
 #include "base/array.h"
 
-enum phase { BEGIN, THOUGHT, GAP, TEXT, OPEN, CALL, NAME, ARGS, VALUE, DONE, NEXT, CLOSE, REST };
+enum phase {
+	BEGIN,
+	HEAD,
+	THOUGHT,
+	GAP,
+	TEXT,
+	OPEN,
+	CALL,
+	NAME,
+	ARGS,
+	VALUE,
+	DONE,
+	NEXT,
+	CLOSE,
+	REST
+};
 
 /* ---- parts ---- */
 
@@ -77,29 +92,35 @@ static bool step_begin(struct parts *t, const struct parts_raw *r)
 	enum parts_is is;
 
 	if (!t->thought || t->begun || t->together) {
-		t->phase = t->thought && !t->together ? THOUGHT : TEXT;
+		t->phase = t->thought && !t->together ? HEAD : TEXT;
 		return true;
 	}
 	is = parts_begins(r, at, t->thought->open);
 	if (is == PARTS_BEGUN)
 		return false;
-	t->phase = is == PARTS_WHOLE ? THOUGHT : TEXT;
+	t->phase = is == PARTS_WHOLE ? HEAD : TEXT;
 	t->at = is == PARTS_WHOLE ? at + strlen(t->thought->open) : 0;
+	return true;
+}
+
+static bool step_head(struct parts *t, const struct parts_raw *r)
+{
+	const enum parts_is is = parts_begins(r, t->at, t->thought->head);
+
+	if (is == PARTS_BEGUN)
+		return false;
+	t->at += is == PARTS_WHOLE ? strlen(t->thought->head) : 0;
+	t->phase = THOUGHT;
 	return true;
 }
 
 static bool step_thought(struct parts *t, const struct parts_raw *r)
 {
-	enum parts_is head;
 	bool whole;
 	size_t end;
 
-	if (!t->thoughts.n) {
-		head = parts_begins(r, t->at, t->thought->head);
-		if (head == PARTS_BEGUN)
-			return false;
-		t->at = after_space(r, t->at + (head == PARTS_WHOLE ? strlen(t->thought->head) : 0));
-	}
+	if (!t->thoughts.n)
+		t->at = after_space(r, t->at);
 	end = parts_find(r, t->at, t->thought->close, &whole);
 	give(t, &t->thoughts, r, end);
 	if (!whole)
@@ -275,6 +296,7 @@ static bool step(struct parts *t, const struct parts_raw *r)
 {
 	switch (t->phase) {
 	case BEGIN: return step_begin(t, r);
+	case HEAD: return step_head(t, r);
 	case THOUGHT: return step_thought(t, r);
 	case GAP: return step_gap(t, r);
 	case TEXT: return step_text(t, r);
@@ -300,7 +322,7 @@ void parts_read(struct parts *t, const char *raw, size_t n, bool last)
 
 bool parts_in_thought(const struct parts *t)
 {
-	return t->phase == THOUGHT;
+	return t->phase == HEAD || t->phase == THOUGHT;
 }
 
 void parts_free(struct parts *t)

@@ -29,11 +29,9 @@ CALLS = {
     "two": [("weather", {"place": "Oslo"}), ("get_time", {})],
 }
 
-
 def message(calls, text):
     return {"role": "assistant", "content": text, "tool_calls": [
         {"id": f"call0000{i}", "type": "function", "function": {"name": name, "arguments": args}} for i, (name, args) in enumerate(calls)]}
-
 
 @functools.lru_cache(maxsize=1)
 def jinja2_at_work():
@@ -42,13 +40,11 @@ def jinja2_at_work():
     atexit.register(child.communicate)
     return child
 
-
 def by_jinja2(question):
     child = jinja2_at_work()
     child.stdin.write(json.dumps(question, ensure_ascii=False) + "\n")
     child.stdin.flush()
     return json.loads(child.stdout.readline())
-
 
 def rendered(template, messages, prompt, **more):
     """By jinja2, in the first form that the template takes: arguments as objects or texts, content null or empty."""
@@ -67,7 +63,6 @@ def rendered(template, messages, prompt, **more):
             return got["text"]
     return None
 
-
 def turn_of(template, calls, text=None):
     """What the template makes of an answer with these calls, behind the prompt that it answers; None: it refuses it."""
     user = [{"role": "user", "content": "Weather?"}]
@@ -80,17 +75,14 @@ def turn_of(template, calls, text=None):
         at = mark if mark >= 0 and ">" not in prompt[mark:at] else at
     return whole[at:]
 
-
 def value(text):
     try:
         return json.loads(text)
     except ValueError:
         return text
 
-
 def read(template, raw, **more):
     return through([READ], [{"template": template, "raw": raw, "tools": [WEATHER, CLOCK], **more}])[0]
-
 
 def of_template(path, seen):
     with open(path, encoding="utf-8", newline="") as f:
@@ -123,14 +115,12 @@ def of_template(path, seen):
     check(f"{form}: {os.path.basename(path)}: calls as jinja2 renders them are taken and read back, {told} of {len(CALLS)}",
           not wrong, "\n".join(wrong))
 
-
 SWITCH = {"name": "switch", "parameters": {"type": "object", "required": ["lamp", "level"], "additionalProperties": False, "properties": {
     "lamp": {"type": "string", "enum": ["hall", "attic"]}, "level": {"type": "integer", "minimum": 0, "maximum": 9},
     "slow": {"type": "boolean"}}}}
 SERVED = {"hermes": "Qwen-Qwen3-0.6B", "llama": "meta-llama-Llama-3.1-8B-Instruct", "mistral-v11": "Mistral-Small-3.2-24B-Instruct-2506",
           "mistral-tekken": "mistralai-Mistral-Nemo-Instruct-2407", "qwen-coder": "Qwen3-Coder", "deepseek-v3.1": "deepseek-ai-DeepSeek-V3.1",
           "gemma": "google-gemma-4-31B-it", "deepseek": "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B"}
-
 
 # Turns by hand: the template's words, the turn, whether the prompt ends within a thought; thoughts, text and calls in it.
 THINKS, HERMES = "</think>{{tools}}", "{{tools}}<tool_call></tool_call>arguments"
@@ -143,6 +133,7 @@ BY_HAND = {
     "a thought that breaks off": (THINKS, "<think>hm </thin", False, "hm </thin", "", []),
     "no thought": (THINKS, " <thing> is <think>", False, "", " <thing> is <think>", []),
     "Gemma's channel": ("<channel|>", "<|channel>thought\nhm\n<channel|>x", False, "hm", "x", []),
+    "Gemma's channel, which says its own head": ("<channel|>", "<|channel>thought\n\nthought\nhm<channel|>x", False, "thought\nhm", "x", []),
     "a thought, text and a call": (HERMES + THINKS, '<think>a</think>\n\nb \n<tool_call>\n{"name": "get_time", "arguments": {}}\n</tool_call>',
                                    False, "a", "b", [("get_time", {})]),
     "text that looks like a call": (HERMES, "a <tool_cal l>", False, "", "a <tool_cal l>", []),
@@ -151,13 +142,11 @@ BY_HAND = {
     "Llama's text": ("{{tools}}\"parameters\": ipython", " a {\"name\": ", False, "", " a {\"name\": ", []),
 }
 
-
 def by_hand():
     for about, (template, raw, begun, thoughts, text, calls) in BY_HAND.items():
         got = read(template, raw, begun=begun)
         back = got["parts"]["thoughts"], got["parts"]["text"], [(c["name"], value(c["arguments"])) for c in got["parts"]["calls"]]
         check(f"{about}: read, at once and byte by byte", back == (thoughts, text, calls) and not got["differ"], f"{back}\n{got}")
-
 
 def of_wide():
     """Formats whose rules are written property by property."""
@@ -165,7 +154,6 @@ def of_wide():
     wide = {"name": "f", "parameters": {"type": "object", "properties": {n: {"type": "string"} for n in names}, "required": names}}
     told = [read(template, "", tools=[wide])["error"] for template in ("<tool_call><function=<parameter=", "<|tool_call>call:")]
     check("objects of very many properties are refused", all("so many properties" in t for t in told), told)
-
 
 def accumulated(pieces):
     """A stream's message, as the openai package makes it."""
@@ -180,19 +168,16 @@ def accumulated(pieces):
                 calls[call["index"]]["function"]["arguments"] += call["function"]["arguments"]
     return text, thought, [(c["function"]["name"], c["function"]["arguments"]) for c in calls], end, [c["id"] for c in calls]
 
-
 def of_whole(got):
     c = got["choices"][0]
     calls = c["message"].get("tool_calls", [])
     return (c["message"]["content"] or "", c["message"].get("reasoning_content", ""),
             [(x["function"]["name"], x["function"]["arguments"]) for x in calls], c["finish_reason"], [x["id"] for x in calls])
 
-
 def is_valid(name, text):
     args = value(text)
     return name == "switch" and isinstance(args, dict) and set(args) <= {"lamp", "level", "slow"} and args.get("lamp") in ("hall", "attic") \
         and type(args.get("level")) is int and 0 <= args["level"] <= 9 and isinstance(args.get("slow", True), bool)
-
 
 def of_server(form, name):
     tools = [{"type": "function", "function": f} for f in (SWITCH, CLOCK)]
@@ -220,7 +205,6 @@ def of_server(form, name):
             check(f"{form}: a thought keeps to its budget", used <= 12 + 4, used)
         forms = [s.post({**ask, "temperature": 0, "n": n})["choices"][0]["hash"] for n in (1, 3)]
         check(f"{form}: the same bits alone and among others", forms[0] == forms[1], forms)
-
 
 def of_faults():
     """What strangers found: tools whose names and keys are parts of control tokens, and what else bound or broke an answer."""
@@ -273,7 +257,6 @@ def of_faults():
         plain = {"messages": [{"role": "us<xim_end|>er", "content": "Hi"}]}
         check("a role spells no control token", controls(s, role) == controls(s, plain), (role, plain))
 
-
 class Server:
     def __init__(self, template):
         self.template = template
@@ -308,7 +291,6 @@ class Server:
             lines = [line[6:] for line in answer.read().decode().split("\n\n") if line.startswith("data: {")]
             return answer.status, [json.loads(line) for line in lines]
 
-
 def main():
     why = install()
     if why:
@@ -324,7 +306,6 @@ def main():
         of_server(form, name)
     check(f"templates of {len(FORMATS)} formats were rendered", seen == FORMATS, str(FORMATS ^ seen))
     return finish()
-
 
 if __name__ == "__main__":
     main()
