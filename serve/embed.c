@@ -44,7 +44,7 @@ static void put_base64(struct json *j, const float *v, size_t size)
 	if (text)
 		base64_encode_raw(text, size, (const uint8_t *)v);
 	j->failed |= !text;
-	json_bytes(j, "embedding", text ? text : "", text ? n : 0);
+	json_bytes(j, "embedding", text, text ? n : 0);
 	free(text);
 }
 

@@ -234,7 +234,7 @@ void reply_infill(struct job *job, struct json *j)
 
 	reply_grow(c, true);
 	json_put(j, "{'index': 0");
-	json_bytes(j, "content", c->text ? c->text : "", c->n_text);
+	json_bytes(j, "content", c->text, c->n_text);
 	json_put(j, "'stop': true, 'stop_type': %s, 'model': %s, 'tokens_predicted': %ld", stop_type(c),
 		job->s->name, c->generated);
 	json_put(j, "'tokens_evaluated': %zu", job->query.prompt[0].n);

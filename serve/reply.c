@@ -369,7 +369,7 @@ static void put_choice(struct json *j, const struct choice *c, int32_t index)
 	if (c->job->query.kind == QUERY_CHAT)
 		put_message(j, c);
 	else
-		json_bytes(j, "text", c->text ? c->text : "", c->n_text);
+		json_bytes(j, "text", c->text, c->n_text);
 	reply_logprobs(j, c, 0, count_prompt(c) + reply_tokens(c));
 	json_put(j, "'finish_reason': %s", reply_reason(c));
 	if (computed->request) {
