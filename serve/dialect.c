@@ -203,11 +203,7 @@ bool dialect_part(const struct choice *c, int32_t i, struct part *p)
 
 void dialect_event(struct job *j, const char *name, struct json *o)
 {
-	size_t size;
-	char *text = json_take(o, &size);
-
-	j->failed |= !text || stream_words(j, "event: ", name, "\ndata: ", text, "\n\n", NULL);
-	free(text);
+	j->failed |= stream_json(j, name, "", o, "\n\n") != 0;
 }
 
 /* Whether the next part is to be told now. */

@@ -381,6 +381,9 @@ reply_fn reply_infill;     /* infill.c */
 reply_fn reply_embeddings; /* embed.c */
 /* Appends words, up to NULL, to job.out. */
 int stream_words(struct job *j, const char *word, ...) __attribute__((sentinel));
+/* Appends an event, of a name or NULL: its data are lead, the JSON, which it takes, and after. */
+int stream_json(
+	struct job *j, const char *event, const char *lead, struct json *data, const char *after);
 /* Appends to job.out what can be told by now. */
 int stream_grow(struct job *j, bool last);
 /* The engine's thread, of a suspended connection, without the lock: makes and sends what can be

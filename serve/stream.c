@@ -30,6 +30,18 @@ int stream_words(struct job *job, const char *word, ...)
 	return rc;
 }
 
+int stream_json(
+	struct job *job, const char *event, const char *lead, struct json *j, const char *after)
+{
+	size_t size;
+	char *text = json_take(j, &size);
+	const bool failed = !text || (event && stream_words(job, "event: ", event, "\n", NULL)) ||
+						stream_words(job, "data: ", lead, text, after, NULL);
+
+	free(text);
+	return failed ? -1 : 0;
+}
+
 static const char *object_name(const struct job *job)
 {
 	return job->query.kind == QUERY_CHAT ? "chat.completion.chunk" : "text_completion";
@@ -53,13 +65,8 @@ static int make_lead(struct job *job)
 /* A piece with one choice. */
 static int send_choice(struct job *job, struct json *choice)
 {
-	size_t size;
-	char *text = json_take(choice, &size);
-	const bool failed = !text || stream_words(job, "data: ", job->lead, text,
-									 job->query.usage ? "],\"usage\":null}\n\n" : "]}\n\n", NULL);
-
-	free(text);
-	return failed ? -1 : 0;
+	return stream_json(
+		job, NULL, job->lead, choice, job->query.usage ? "],\"usage\":null}\n\n" : "]}\n\n");
 }
 
 static int greet(struct job *job)
@@ -177,17 +184,11 @@ static int grow(struct choice *c, bool last)
 static int send_usage(struct job *job)
 {
 	struct json j = { 0 };
-	size_t size;
-	char *text;
-	bool failed;
 
 	reply_head(&j, job, object_name(job));
 	json_put(&j, "'choices': []");
 	reply_usage(&j, job);
-	text = json_take(&j, &size);
-	failed = !text || stream_words(job, "data: ", text, "\n\n", NULL);
-	free(text);
-	return failed ? -1 : 0;
+	return stream_json(job, NULL, "", &j, "\n\n");
 }
 
 int stream_grow(struct job *job, bool last)

@@ -6,6 +6,7 @@
  * vocabulary (tokenizer_merges.c, tokenizer_spm.c, tokenizer_unigram.c). */
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "engine/text/charsmap.h"
 #include "engine/text/tokenizer_private.h"
@@ -38,6 +39,12 @@ static uint32_t first_slot(uint32_t hash)
 	return hash ^ hash >> 15;
 }
 
+/* Whether these are the bytes of a token. */
+static bool is_token(const struct tokenizer *t, int32_t id, const char *bytes, size_t size)
+{
+	return tokenizer_size(t, id) == size && !memcmp(t->bytes + t->start[id], bytes, size);
+}
+
 int32_t tokenizer_find_word(const struct tokenizer *t, const char *bytes, size_t size)
 {
 	return tokenizer_find_hashed(t, bytes, size, hash_bytes(t, bytes, size));
@@ -52,8 +59,7 @@ int32_t tokenizer_find_hashed(
 		id = t->word_slot[i & t->word_mask];
 		if (id < 0)
 			return -1;
-		if (t->start[id + 1] - t->start[id] == size &&
-			!memcmp(t->bytes + t->start[id], bytes, size))
+		if (is_token(t, id, bytes, size))
 			return id;
 	}
 }
@@ -167,7 +173,7 @@ static int index_words(struct tokenizer *t, struct err *e)
 		return err_set(e, ERR_MEMORY, "no memory for the vocabulary");
 	for (int32_t id = 0; id < t->n_vocab; id++) {
 		const char *bytes = t->bytes + t->start[id];
-		size_t size = t->start[id + 1] - t->start[id];
+		size_t size = tokenizer_size(t, id);
 		uint32_t i;
 
 		if (!is_one_of(t, id, t->ops->word_kinds) || !size ||
@@ -217,16 +223,11 @@ out:
 
 /* --- special tokens --- */
 
-static size_t size_of(const struct tokenizer *t, int32_t id)
-{
-	return t->start[id + 1] - t->start[id];
-}
-
 static int compare_special(const void *a, const void *b, void *arg)
 {
 	const struct tokenizer *t = arg;
 	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-	size_t n = size_of(t, x), m = size_of(t, y);
+	size_t n = tokenizer_size(t, x), m = tokenizer_size(t, y);
 	int order = memcmp(t->bytes + t->start[x], t->bytes + t->start[y], n < m ? n : m);
 
 	if (order || n != m)
@@ -244,8 +245,8 @@ static void drop_doubles(struct tokenizer *t)
 	for (int32_t i = 0; i < t->n_special; i++) {
 		int32_t id = t->special[i], last = n ? t->special[n - 1] : -1;
 
-		if (!n || t->kind[id] != t->kind[last] || size_of(t, id) != size_of(t, last) ||
-			memcmp(t->bytes + t->start[id], t->bytes + t->start[last], size_of(t, id)))
+		if (!n || t->kind[id] != t->kind[last] ||
+			!is_token(t, last, t->bytes + t->start[id], tokenizer_size(t, id)))
 			t->special[n++] = id;
 	}
 	t->n_special = n;
@@ -253,17 +254,18 @@ static void drop_doubles(struct tokenizer *t)
 
 static int index_special(struct tokenizer *t, struct err *e)
 {
-	int32_t n = 0;
+	const uint32_t marks = 1u << TOKEN_CONTROL | 1u << TOKEN_USER;
+	int32_t cap = 0;
 
-	for (int32_t id = 0; id < t->n_vocab; id++)
-		n += (t->kind[id] == TOKEN_CONTROL || t->kind[id] == TOKEN_USER) && size_of(t, id);
-	t->special = malloc(((size_t)n + 1) * sizeof *t->special);
-	if (!t->special)
-		return err_set(e, ERR_MEMORY, "no memory for %d special tokens", n);
-	for (int32_t id = 0; id < t->n_vocab; id++)
-		if ((t->kind[id] == TOKEN_CONTROL || t->kind[id] == TOKEN_USER) && size_of(t, id))
-			t->special[t->n_special++] = id;
-	qsort_r(t->special, (size_t)n, sizeof *t->special, compare_special, t);
+	for (int32_t id = 0; id < t->n_vocab; id++) {
+		if (!is_one_of(t, id, marks) || !tokenizer_size(t, id))
+			continue;
+		if (!ARRAY_ROOM(t->special, cap, t->n_special + 1))
+			return err_set(e, ERR_MEMORY, "no memory for special tokens");
+		t->special[t->n_special++] = id;
+	}
+	if (t->n_special)
+		qsort_r(t->special, (size_t)t->n_special, sizeof *t->special, compare_special, t);
 	drop_doubles(t);
 	for (int32_t i = 0; i < t->n_special; i++)
 		t->special_first[(unsigned char)t->bytes[t->start[t->special[i]]] + 1]++;
@@ -312,15 +314,18 @@ static void find_ends(struct tokenizer *t)
 
 static int read_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
+	static const char *const keys[] = { "tokenizer.ggml.bos_token_id",
+		"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+		"tokenizer.ggml.eom_token_id" };
 	bool typed = gguf_array_length(g, "tokenizer.ggml.token_type") >= 0;
-	int32_t eot, eom;
 	struct err bad = { 0 };
+	int32_t id[4];
 
-	if (read_id(t, g, "tokenizer.ggml.bos_token_id", typed, &t->bos, e) ||
-		read_id(t, g, "tokenizer.ggml.eos_token_id", typed, &t->eos, e) ||
-		read_id(t, g, "tokenizer.ggml.eot_token_id", typed, &eot, e) ||
-		read_id(t, g, "tokenizer.ggml.eom_token_id", typed, &eom, e))
-		return -1;
+	for (int i = 0; i < 4; i++)
+		if (read_id(t, g, keys[i], typed, &id[i], e))
+			return -1;
+	t->bos = id[0];
+	t->eos = id[1];
 	gguf_opt_bool(g, "tokenizer.ggml.add_bos_token", &t->adds_bos, &bad);
 	gguf_opt_bool(g, "tokenizer.ggml.add_eos_token", &t->adds_eos, &bad);
 	if (bad.code)
@@ -329,12 +334,9 @@ static int read_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 	t->adds_eos = t->adds_eos && t->eos >= 0;
 	if (index_special(t, e))
 		return -1;
-	for (int i = 0; i < 3; i++) {
-		int32_t id = i == 0 ? t->eos : i == 1 ? eot : eom;
-
-		if (id >= 0)
-			t->end[id] = true;
-	}
+	for (int i = 1; i < 4; i++)
+		if (id[i] >= 0)
+			t->end[id[i]] = true;
 	find_ends(t);
 	tokenizer_read_fim(t, g);
 	return 0;
@@ -424,7 +426,7 @@ struct gguf_text tokenizer_bytes(const struct tokenizer *t, int32_t id)
 {
 	if (id < 0 || id >= t->n_vocab)
 		return (struct gguf_text){ "", 0 };
-	return (struct gguf_text){ t->bytes + t->start[id], size_of(t, id) };
+	return (struct gguf_text){ t->bytes + t->start[id], tokenizer_size(t, id) };
 }
 
 struct gguf_text tokenizer_first_bytes(const struct tokenizer *t, int32_t id)
@@ -443,8 +445,7 @@ int32_t tokenizer_id_of(const struct tokenizer *t, const char *name)
 	int32_t found = -1;
 
 	for (int32_t i = 0; i < t->n_special; i++)
-		if (size_of(t, t->special[i]) == size && (found < 0 || t->special[i] < found) &&
-			!memcmp(t->bytes + t->start[t->special[i]], name, size))
+		if ((found < 0 || t->special[i] < found) && is_token(t, t->special[i], name, size))
 			found = t->special[i];
 	return found;
 }

@@ -46,7 +46,7 @@ static int32_t special_at(
 	int32_t lo = t->special_first[byte], hi = t->special_first[byte + 1], found = -1;
 
 	for (size_t depth = 1; lo < hi; depth++) {
-		for (; lo < hi && t->start[t->special[lo] + 1] - t->start[t->special[lo]] == depth; lo++)
+		for (; lo < hi && tokenizer_size(t, t->special[lo]) == depth; lo++)
 			if ((control || t->kind[t->special[lo]] != TOKEN_CONTROL) &&
 				(*used != depth || found < 0 || t->special[lo] < found)) {
 				found = t->special[lo];

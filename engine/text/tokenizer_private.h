@@ -106,6 +106,12 @@ struct tokenizer {
 	bool trims;                /* spaces in a row are one, and none are at the ends of a text */
 };
 
+/* Bytes of a token. */
+static inline size_t tokenizer_size(const struct tokenizer *t, int32_t id)
+{
+	return t->start[id + 1] - t->start[id];
+}
+
 /* One call of tokenizer_encode. */
 struct encoder {
 	const struct tokenizer *t;

@@ -235,7 +235,7 @@ float *tokenizer_read_scores(struct tokenizer *t, const struct gguf *g, struct e
 	}
 	t->unknown = -1;
 	for (int32_t id = 0; id < t->n_vocab; id++) {
-		size_t size = t->start[id + 1] - t->start[id];
+		size_t size = tokenizer_size(t, id);
 
 		if (t->ops->word_kinds >> t->kind[id] & 1 && size > t->longest)
 			t->longest = size;
