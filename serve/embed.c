@@ -8,7 +8,7 @@ enum { DIGITS = 9 /* tell one float from all others */ };
 int query_embedding(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
 {
 	const cJSON *format = foreign_member(o, "encoding_format");
-	const cJSON *pooling = foreign_member(o, "pooling");
+	const cJSON *pooling = query_member(o, "pooling");
 	const char *word = cJSON_GetStringValue(format);
 
 	a->dimensions = s->info->dim;
@@ -17,7 +17,7 @@ int query_embedding(struct query *a, const cJSON *o, const struct serve *s, stru
 		return err_set(e, ERR_USAGE, "encoding_format: float or base64 is needed");
 	if (query_int(o, "dimensions", 1, s->info->dim, &a->dimensions, e))
 		return -1;
-	if (!pooling || cJSON_IsNull(pooling))
+	if (!pooling)
 		return 0;
 	if (!cJSON_IsString(pooling))
 		return err_set(e, ERR_USAGE, "pooling: a text is needed");

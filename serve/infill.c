@@ -30,9 +30,9 @@ static int encode(
 static int read_text(struct query_prompt *p, const cJSON *o, const char *field,
 	const struct tokenizer *t, struct err *e)
 {
-	const cJSON *v = foreign_member(o, field);
+	const cJSON *v = query_member(o, field);
 
-	if (!v || cJSON_IsNull(v))
+	if (!v)
 		return 0;
 	if (!cJSON_IsString(v))
 		return err_set(e, ERR_USAGE, "%s: a text is needed", field);

@@ -115,9 +115,9 @@ static void add_blocks(cJSON *messages, const char *role, const cJSON *content)
 static void read_messages(cJSON *chat, const cJSON *o, struct err *e)
 {
 	cJSON *messages = cJSON_AddArrayToObject(chat, "messages");
-	const cJSON *system = foreign_member(o, "system"), *m;
+	const cJSON *system = query_member(o, "system"), *m;
 
-	if (system && !cJSON_IsNull(system))
+	if (system)
 		dialect_copy(dialect_message(messages, "system"), "content", system);
 	cJSON_ArrayForEach(m, foreign_member(o, "messages"))
 	{

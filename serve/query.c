@@ -21,9 +21,9 @@ cJSON *query_object(const char *body, size_t size, struct err *e)
 int query_int(
 	const cJSON *o, const char *name, double low, double high, int32_t *out, struct err *e)
 {
-	const cJSON *v = foreign_member(o, name);
+	const cJSON *v = query_member(o, name);
 
-	if (!v || cJSON_IsNull(v))
+	if (!v)
 		return 0;
 	if (!cJSON_IsNumber(v) || !(v->valuedouble >= low && v->valuedouble <= high) ||
 		v->valuedouble != floor(v->valuedouble))
@@ -34,11 +34,11 @@ int query_int(
 
 static int read_bool(const cJSON *o, const char *name, bool *out, struct err *e)
 {
-	const cJSON *v = foreign_member(o, name);
+	const cJSON *v = query_member(o, name);
 
-	if (v && !cJSON_IsNull(v) && !cJSON_IsBool(v))
+	if (v && !cJSON_IsBool(v))
 		return err_set(e, ERR_USAGE, "%s: true or false is needed", name);
-	if (v && !cJSON_IsNull(v))
+	if (v)
 		*out = cJSON_IsTrue(v);
 	return 0;
 }
@@ -51,8 +51,6 @@ static int read_setting(struct query *a, const struct setting *s, const cJSON *v
 	char value[40];
 
 	named.name = v->string;
-	if (cJSON_IsNull(v))
-		return 0;
 	if (!cJSON_IsNumber(v))
 		return err_set(e, ERR_USAGE, "%s: a number is needed", v->string);
 	if (s->type == SETTING_FLOAT)
@@ -73,8 +71,6 @@ static int read_setting(struct query *a, const struct setting *s, const cJSON *v
  * that had it before. */
 static int refuse_two(const cJSON **said, const cJSON *v, struct err *e)
 {
-	if (cJSON_IsNull(v))
-		return 0;
 	if (*said && (*said)->valuedouble != v->valuedouble)
 		return err_set(
 			e, ERR_USAGE, "%s: %s says otherwise; send one of them", v->string, (*said)->string);
@@ -90,7 +86,8 @@ static int read_settings(struct query *a, const cJSON *o, struct err *e)
 	{
 		const struct setting *s = query_setting(v->string);
 
-		if (s && (refuse_two(&said[s - answer_settings], v, e) || read_setting(a, s, v, e)))
+		if (s && !cJSON_IsNull(v) &&
+			(refuse_two(&said[s - answer_settings], v, e) || read_setting(a, s, v, e)))
 			return -1;
 	}
 	return 0;
@@ -99,10 +96,10 @@ static int read_settings(struct query *a, const cJSON *o, struct err *e)
 /* One text or several; each is one whole stop string, escapes and all. */
 static int read_stops(struct query *a, const cJSON *o, struct err *e)
 {
-	const cJSON *v = foreign_member(o, "stop"), *one = v;
+	const cJSON *v = query_member(o, "stop"), *one = v;
 	int n = 0;
 
-	if (!v || cJSON_IsNull(v))
+	if (!v)
 		return 0;
 	setting_stops_free(&a->set.stop);
 	a->set.stop = (struct setting_stops){ { NULL } };
@@ -144,11 +141,11 @@ static int read_stop_ids(struct query *a, const cJSON *o, const struct serve *s,
 /* {"15": 5, "27": -100} */
 static int read_bias(struct query *a, const cJSON *o, struct err *e)
 {
-	const cJSON *list = foreign_member(o, "logit_bias"), *v;
+	const cJSON *list = query_member(o, "logit_bias"), *v;
 	struct sample_bias *b = &a->set.params.logit_bias;
 	struct err why = { 0 };
 
-	if (!list || cJSON_IsNull(list))
+	if (!list)
 		return 0;
 	if (!cJSON_IsObject(list))
 		return err_set(e, ERR_USAGE, "logit_bias: an object of token ids and numbers is needed");
@@ -170,10 +167,10 @@ static int read_bias(struct query *a, const cJSON *o, struct err *e)
 /* The word of OpenAI's Responses API for what a full context does. */
 static int read_truncation(struct query *a, const cJSON *o, struct err *e)
 {
-	const cJSON *v = foreign_member(o, "truncation");
+	const cJSON *v = query_member(o, "truncation");
 	const char *word = cJSON_GetStringValue(v);
 
-	if (!v || cJSON_IsNull(v))
+	if (!v)
 		return 0;
 	if (!word || (strcmp(word, "auto") && strcmp(word, "disabled")))
 		return err_set(e, ERR_USAGE, "truncation: auto or disabled is needed");
@@ -196,9 +193,9 @@ static int read_echo(struct query *a, const cJSON *o, struct err *e)
 
 static int read_user(struct query *a, const cJSON *o, struct err *e)
 {
-	const cJSON *v = foreign_member(o, "user");
+	const cJSON *v = query_member(o, "user");
 
-	if (!v || cJSON_IsNull(v))
+	if (!v)
 		return 0;
 	if (!cJSON_IsString(v) || strlen(v->valuestring) >= sizeof a->user)
 		return err_set(

@@ -91,12 +91,11 @@ static int bind_forms(struct query *a, const cJSON *o, struct err *e)
 {
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
 		const char *dot = strchr(forms[i].name, '.');
-		const cJSON *v = dot ? foreign_member(foreign_member(o, "structured_outputs"), dot + 1)
-							 : foreign_member(o, forms[i].name);
+		const cJSON *v = dot ? query_member(foreign_member(o, "structured_outputs"), dot + 1)
+							 : query_member(o, forms[i].name);
 
 		/* an empty schema allows any JSON: an object of nothing is something here */
-		if (v && !cJSON_IsNull(v) && !cJSON_IsFalse(v) &&
-			!(cJSON_IsString(v) && !*v->valuestring) && bind_form(a, &forms[i], v, e))
+		if (v && !cJSON_IsFalse(v) && !foreign_is(v, "") && bind_form(a, &forms[i], v, e))
 			return -1;
 	}
 	return 0;
@@ -113,7 +112,7 @@ static int read_response_format(struct query *a, const cJSON *v, struct err *e)
 	const cJSON *held = foreign_member(v, "json_schema");
 	const cJSON *schema = foreign_member(held ? held : v, "schema");
 
-	if (!v || cJSON_IsNull(v) || (type && !strcmp(type, "text")))
+	if (!v || (type && !strcmp(type, "text")))
 		return 0;
 	if (type && !strcmp(type, "json_object"))
 		return schema ? bind_json(a, name, "schema:", schema, e) : bind_to(a, name, "json", "", e);
@@ -128,19 +127,19 @@ static int read_response_format(struct query *a, const cJSON *v, struct err *e)
 /* ollama: "json", or a schema */
 static int read_format(struct query *a, const cJSON *v, struct err *e)
 {
-	if (cJSON_IsString(v) && !strcmp(v->valuestring, "json"))
+	if (foreign_is(v, "json"))
 		return bind_to(a, "format", "json", "", e);
 	if (cJSON_IsObject(v))
 		return bind_json(a, "format", "schema:", v, e);
-	return !v || cJSON_IsNull(v) || (cJSON_IsString(v) && !*v->valuestring)
+	return !v || foreign_is(v, "")
 			   ? 0
 			   : err_set(e, ERR_USAGE, "format: \"json\" or a schema is needed");
 }
 
 int query_grammar(struct query *a, const cJSON *o, struct err *e)
 {
-	return read_response_format(a, foreign_member(o, "response_format"), e) ||
-				   read_format(a, foreign_member(o, "format"), e) || bind_forms(a, o, e)
+	return read_response_format(a, query_member(o, "response_format"), e) ||
+				   read_format(a, query_member(o, "format"), e) || bind_forms(a, o, e)
 			   ? -1
 			   : 0;
 }

@@ -11,7 +11,7 @@ static const int64_t SECOND = 1000000000;
 static int read_ttl(const cJSON *v, int64_t *ns, struct err *e)
 {
 	*ns = 300 * SECOND;
-	if (!v || cJSON_IsNull(v))
+	if (!v)
 		return 0;
 	if (cJSON_IsString(v))
 		*ns = duration_parse(v->valuestring);
@@ -26,16 +26,15 @@ static int read_ttl(const cJSON *v, int64_t *ns, struct err *e)
 
 int query_cache_control(const cJSON *o, int64_t *ttl_ns, struct err *e)
 {
-	const cJSON *v = foreign_member(o, "cache_control");
-	const char *type = foreign_text(v, "type");
+	const cJSON *v = query_member(o, "cache_control");
 
-	if (!v || cJSON_IsNull(v))
+	if (!v)
 		return 0;
-	if (!type || strcmp(type, "ephemeral"))
+	if (!foreign_is(foreign_member(v, "type"), "ephemeral"))
 		return err_set(e, ERR_USAGE,
 			"cache_control: {\"type\": \"ephemeral\", \"ttl\": \"5m\"} is "
 			"what can be asked for");
-	return read_ttl(foreign_member(v, "ttl"), ttl_ns, e) ? -1 : 1;
+	return read_ttl(query_member(v, "ttl"), ttl_ns, e) ? -1 : 1;
 }
 
 /* Of one prompt: so many tokens, or those of a text that it begins with. */
@@ -68,18 +67,18 @@ static int read_prefix(
 
 int query_pins(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
 {
-	const cJSON *prefix = foreign_member(o, "cache_prefix");
+	const cJSON *prefix = query_member(o, "cache_prefix");
 	int64_t ttl_ns = 0;
 	int whole = a->kind == QUERY_SCORE ? 0 : query_cache_control(o, &ttl_ns, e);
 
 	if (whole < 0)
 		return -1;
 	if (a->kind == QUERY_PIN && !whole) {
-		if (read_ttl(foreign_member(o, "ttl"), &ttl_ns, e))
+		if (read_ttl(query_member(o, "ttl"), &ttl_ns, e))
 			return -1;
 		whole = 1;
 	}
-	if (a->kind != QUERY_TEXT || cJSON_IsNull(prefix))
+	if (a->kind != QUERY_TEXT)
 		prefix = NULL;
 	if (whole || (prefix && !a->pin_ttl_ns))
 		a->pin_ttl_ns = ttl_ns ? ttl_ns : 300 * SECOND;

@@ -21,9 +21,9 @@ static int read_variables(struct query *a, const cJSON *o, struct err *e)
 {
 	/* what the conversation, the tokenizer and other fields say */
 	static const char own[] = "messages tools add_generation_prompt bos_token eos_token";
-	const cJSON *of = foreign_member(o, "chat_template_kwargs"), *v;
+	const cJSON *of = query_member(o, "chat_template_kwargs"), *v;
 
-	if (of && !cJSON_IsNull(of) && !cJSON_IsObject(of))
+	if (of && !cJSON_IsObject(of))
 		return err_set(e, ERR_USAGE, "chat_template_kwargs: an object is needed");
 	cJSON_ArrayForEach(v, of)
 	{
@@ -138,11 +138,11 @@ int query_thought(struct query *a, const cJSON *o, const struct serve *s, struct
 
 	a->apart = !cJSON_IsFalse(foreign_member(o, "include_reasoning")) &&
 			   !cJSON_IsFalse(foreign_member(o, "separate_reasoning")) &&
-			   !(cJSON_IsString(format) && !strcmp(format->valuestring, "none"));
+			   !foreign_is(format, "none");
 	for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
-		const cJSON *v = foreign_member(o, wishes[i].name);
+		const cJSON *v = query_member(o, wishes[i].name);
 
-		if (v && !cJSON_IsNull(v)) {
+		if (v) {
 			w.field = wishes[i].name;
 			wish(&w, wishes[i].says, wishes[i].member ? foreign_member(v, wishes[i].member) : v);
 		}

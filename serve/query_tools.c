@@ -7,7 +7,7 @@
 /* Clients send arguments as a text of JSON; some as JSON. */
 static cJSON *arguments_of(const cJSON *function, struct err *e)
 {
-	const cJSON *v = foreign_member(function, "arguments");
+	const cJSON *v = query_member(function, "arguments");
 	const char *text = cJSON_GetStringValue(v);
 	struct err ignored = { 0 };
 	cJSON *o = NULL;
@@ -16,7 +16,7 @@ static cJSON *arguments_of(const cJSON *function, struct err *e)
 		o = cJSON_Duplicate(v, true);
 	else if (text && *text)
 		o = foreign_json_read(text, strlen(text), &ignored);
-	else if (!v || cJSON_IsNull(v) || text)
+	else if (!v || text)
 		o = cJSON_CreateObject();
 	if (cJSON_IsObject(o))
 		return o;
@@ -80,7 +80,7 @@ static int add_tool(struct query *a, const cJSON *tool, struct err *e)
 {
 	const char *type = foreign_text(tool, "type");
 	const cJSON *function = foreign_member(tool, "function"),
-				*p = foreign_member(function, "parameters");
+				*p = query_member(function, "parameters");
 	cJSON *copy;
 
 	if ((type && strcmp(type, "function") != 0) || !cJSON_IsObject(function))
@@ -89,7 +89,7 @@ static int add_tool(struct query *a, const cJSON *tool, struct err *e)
 			"needed");
 	if (check_name(foreign_text(function, "name"), e))
 		return -1;
-	if (p && !cJSON_IsNull(p) && !cJSON_IsObject(p))
+	if (p && !cJSON_IsObject(p))
 		return err_set(e, ERR_USAGE, "tools: parameters are a JSON schema of an object");
 	copy = cJSON_Duplicate(function, true);
 	if (!copy || !cJSON_AddItemToArray(a->tools, copy))
@@ -104,7 +104,7 @@ static int read_choice(struct query *a, const cJSON *choice, struct err *e)
 	const char *name = foreign_text(foreign_member(choice, "function"), "name");
 	const cJSON *tool;
 
-	if (!choice || cJSON_IsNull(choice) || (word && !strcmp(word, "auto")))
+	if (!choice || (word && !strcmp(word, "auto")))
 		return 0;
 	a->no_call = word && !strcmp(word, "none");
 	a->must_call = !a->no_call;
@@ -125,7 +125,7 @@ static int read_choice(struct query *a, const cJSON *choice, struct err *e)
 int query_tools(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
 {
 	const cJSON *tools = foreign_member(o, "tools"), *tool,
-				*choice = foreign_member(o, "tool_choice");
+				*choice = query_member(o, "tool_choice");
 
 	a->one_call = cJSON_IsFalse(foreign_member(o, "parallel_tool_calls"));
 	if (query_nothing(tools, NULL))

@@ -102,6 +102,13 @@ static inline bool query_scores(const struct query *a)
 int query_read(struct query *a, enum query_kind kind, const struct dialect *d,
 	const struct serve *s, const char *body, size_t size, struct err *e);
 void query_free(struct query *a);
+/* The member of that name; NULL: it is absent or null. */
+static inline const cJSON *query_member(const cJSON *o, const char *name)
+{
+	const cJSON *v = foreign_member(o, name);
+
+	return cJSON_IsNull(v) ? NULL : v;
+}
 /* A whole number from low to high; absent or null: *out stays. */
 int query_int(
 	const cJSON *o, const char *name, double low, double high, int32_t *out, struct err *e);
