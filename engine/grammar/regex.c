@@ -109,7 +109,6 @@ static uint32_t escape(struct cursor *c)
 	case 't': return '\t';
 	case 'f': return '\f';
 	case 'v': return '\v';
-	case '0': return 0;
 	case 'x': return cursor_hex(c, 2);
 	case 'u':
 		if (!cursor_take(c, '{'))
@@ -121,6 +120,8 @@ static uint32_t escape(struct cursor *c)
 		}
 		return point <= POINTS_LAST ? point : CURSOR_END;
 	default:
+		if (b == '0' && cursor_number(c) < 0) /* with more digits it is octal to some readers */
+			return 0;
 		if (b == CURSOR_END || (b < 0x80 && is_word(b))) {
 			cursor_fail(c, "an escape that is not supported, before this");
 			return CURSOR_END;
