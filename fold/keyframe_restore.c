@@ -208,7 +208,7 @@ static int fold_searches(struct timeline *t, int64_t seq)
 
 		if (first <= last && o->rows(o->arg, TL_SEARCH_KINDS, first, last, tl_fold_search_again, t))
 			return -1;
-		done = last > done ? last : done;
+		done = at_least(last, done);
 	}
 	for (int32_t i = 0; i < t->n_searches && i < n; i++)
 		if (t->search[i].id == kept[i].id)

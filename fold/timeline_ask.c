@@ -123,7 +123,7 @@ static int64_t drafter_seq(const struct timeline *t)
 {
 	int64_t spec = setting_seq(t, "spec"), rule = setting_seq(t, "rule");
 
-	return spec > rule ? spec : rule;
+	return at_least(spec, rule);
 }
 
 bool timeline_drafter_since(const struct timeline *t, int64_t step)

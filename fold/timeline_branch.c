@@ -63,7 +63,7 @@ int32_t timeline_branch_common(const struct timeline *t, struct tl_branch a, str
 {
 	int32_t n = timeline_branch_length(t, a), other = timeline_branch_length(t, b), at = 0;
 
-	n = other < n ? other : n;
+	n = at_most(other, n);
 	while (at < n) {
 		int32_t id = timeline_branch_id(t, a, at);
 
@@ -97,7 +97,7 @@ static int32_t begins(const struct timeline *t, const struct tl_request *r, stru
 	int32_t n = timeline_branch_length(t, b), at = 0;
 
 	if (q)
-		at = ids_common(q->prompt, q->n_prompt < n ? q->n_prompt : n, r->prompt, r->n_prompt);
+		at = ids_common(q->prompt, at_most(q->n_prompt, n), r->prompt, r->n_prompt);
 	while (at < n && at < r->n_prompt && timeline_branch_id(t, b, at) == r->prompt[at])
 		at++;
 	return at;

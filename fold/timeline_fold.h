@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/range.h"
 #include "fold/timeline.h"
 
 /* One for each kind of event. They return false for one that makes no sense; nothing is changed

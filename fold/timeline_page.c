@@ -145,7 +145,7 @@ bool tl_fold_page(struct timeline *t, const struct event *ev)
 		p->heat = p->skipped = p->selected = 0; /* nobody looks at it */
 	p->history[p->n_history % TL_PAGE_HISTORY] = (struct tl_page_event){ .step = t->last_step + 1,
 		.t_ns = ev->t_ns,
-		.request = e->request > 0 ? e->request : 0,
+		.request = at_least(e->request, 0),
 		.other = e->other,
 		.action = (enum ev_code_page_action)e->action,
 		.block = tl_int32(e->block),

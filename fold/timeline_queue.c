@@ -86,7 +86,7 @@ void tl_note_arrived(struct timeline *t, const struct tl_request *r, const struc
 /* A file's times may be any within the bounds; so are the sums. */
 static int64_t bounded_sum(int64_t a, int64_t b)
 {
-	return a + b < TL_INT_MAX ? a + b : TL_INT_MAX;
+	return at_most(a + b, TL_INT_MAX);
 }
 
 static void add_wait(struct tl_group *g, int64_t ns, int64_t steps)
@@ -94,8 +94,8 @@ static void add_wait(struct tl_group *g, int64_t ns, int64_t steps)
 	g->admitted++;
 	g->ns = bounded_sum(g->ns, ns);
 	g->steps = bounded_sum(g->steps, steps);
-	g->most_ns = ns > g->most_ns ? ns : g->most_ns;
-	g->most_steps = steps > g->most_steps ? steps : g->most_steps;
+	g->most_ns = at_least(ns, g->most_ns);
+	g->most_steps = at_least(steps, g->most_steps);
 }
 
 void tl_note_wait(struct timeline *t, const struct tl_request *r)

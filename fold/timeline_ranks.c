@@ -11,7 +11,7 @@ void tl_split_add(struct tl_split *s, const struct ev_rank *r)
 	s->tensor = part >= s->tensor ? part + 1 : s->tensor;
 	s->pipeline = stage >= s->pipeline ? stage + 1 : s->pipeline;
 	s->sequence = s->ranks / (s->tensor * s->pipeline);
-	s->sequence = s->sequence > 1 ? s->sequence : 1;
+	s->sequence = at_least(s->sequence, 1);
 }
 
 struct tl_split timeline_split(const struct timeline *t)
@@ -97,7 +97,7 @@ static void add_traffic(struct tl_traffic *sum, const struct tl_traffic *k)
 	int64_t *to = &sum->steps;
 
 	for (const int64_t *v = &k->steps; v <= &k->control; v++, to++)
-		*to = *to + *v < TL_INT_MAX ? *to + *v : TL_INT_MAX;
+		*to = at_most(*to + *v, TL_INT_MAX);
 }
 
 void tl_ranks_step(struct timeline *t, struct tl_step *s)

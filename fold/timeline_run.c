@@ -51,7 +51,7 @@ static void end_stay(struct timeline *t, const struct tl_request *r, int64_t to,
 
 		if (s->request != r->id || s->to != EV_NULL_I)
 			continue;
-		s->to = to < s->from ? s->from : to;
+		s->to = at_least(to, s->from);
 		s->read = r->first_step == EV_NULL_I ? EV_NULL_I : r->first_step + 1;
 		s->lost = lost;
 		return;

@@ -121,7 +121,7 @@ double timeline_peak_bandwidth(const struct timeline *t)
 {
 	const double start = t->session.read_bandwidth;
 
-	return t->roof.n ? t->roof.reads : start > 0 ? start : 0;
+	return t->roof.n ? t->roof.reads : fmax(start, 0);
 }
 
 double timeline_bandwidth(const struct timeline *t)

@@ -38,7 +38,7 @@ static bool same_question(const struct timeline *t, const struct tl_request *r)
 
 static bool begins_alike(const struct tl_request *a, const struct tl_request *b)
 {
-	int32_t n = a->n_prompt < b->n_prompt ? a->n_prompt : b->n_prompt;
+	int32_t n = at_most(a->n_prompt, b->n_prompt);
 
 	return !n || !memcmp(a->prompt, b->prompt, (size_t)n * sizeof *a->prompt);
 }
@@ -138,8 +138,7 @@ static struct view_text state_words(const struct turn *n, const struct tl_reques
 		return view_form("its pages went to another request; it will be computed again");
 	if (!r->n_tokens)
 		return view_form("reading the prompt: %s of %s tokens",
-			view_count(r->computed < r->n_prompt ? r->computed : r->n_prompt).text,
-			view_count(r->n_prompt).text);
+			view_count(at_most(r->computed, r->n_prompt)).text, view_count(r->n_prompt).text);
 	return n->after;
 }
 
@@ -415,7 +414,7 @@ struct chat_left chat_left(const struct timeline *t, const bool *shown)
 		if (begins_anew(t, r))
 			n = first = 0;
 		first += r->trimmed_turns;
-		first = first < n ? first : n;
+		first = at_most(first, n);
 		turn[n++] = i;
 		before = r;
 	}

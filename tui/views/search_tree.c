@@ -302,8 +302,8 @@ size_t search_own_text(const struct timeline *t, const struct tl_node *k, int32_
 	int32_t n = search_own_tokens(k);
 
 	out[0] = '\0';
-	from = from < 0 ? 0 : from;
-	to = to < n ? to : n;
+	from = at_least(from, 0);
+	to = at_most(to, n);
 	return from < to ? add_text(t, k->id + from, to - from, out, cap, 0) : 0;
 }
 
@@ -331,7 +331,7 @@ size_t search_whole_text(const struct timeline *t, const struct tl_search *s,
 					  : way[n]->n_answers && way[n]->visits < 0 ? way[n]->answer_own
 																: way[n]->tokens;
 
-		end = end > way[n]->tokens ? way[n]->tokens : end;
+		end = at_most(end, way[n]->tokens);
 		if (end > way[n]->from)
 			used = add_text(t, way[n]->id, end - way[n]->from, out, cap, used);
 	}

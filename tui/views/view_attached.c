@@ -53,7 +53,7 @@ static void put_slot(struct pen *p, int y, const struct ev_slot *s)
 		p, x, y, INK_TEXT, "%s of %s tokens", view_count(s->tokens).text, count_or(s->ctx).text);
 	if (s->busy && s->generated != EV_NULL_I)
 		x += view_put(p, x, y, INK_DIM, ", %s made", view_count(s->generated).text);
-	x = x + 2 < SLOT_BAR_X ? SLOT_BAR_X : x + 2;
+	x = at_least(x + 2, SLOT_BAR_X);
 	if (s->ctx > 0 && p->r.w - x >= 8)
 		view_bar(p, x, y, p->r.w - x, s->busy ? INK_ACCEPTED : INK_DIM,
 			(double)s->tokens / (double)s->ctx);
@@ -82,7 +82,7 @@ int view_attached_slots(struct pen *p, const struct timeline *t)
 		view_put(p, 0, y++, INK_DIM, "slots unknown: %s does not tell", a->server);
 	for (int32_t i = 0; i < a->n_slots && y < 1 + most; i++, y++)
 		put_slot(p, y, &a->slot[i]);
-	return y < p->r.h ? y : p->r.h;
+	return at_most(y, p->r.h);
 }
 
 /* ---- the cache ---- */

@@ -144,7 +144,7 @@ static void draw_line(struct pen *p, const struct timeline *t, const struct tl_r
 static void draw_head(struct pen *p, const struct timeline *t, const struct slots *s, int columns)
 {
 	const char *policy = timeline_setting(t, "policy");
-	int steps = t->n_steps < columns ? t->n_steps : columns, shown = 0;
+	int steps = at_least(at_most(t->n_steps, columns), 0), shown = 0;
 
 	for (int i = 0; i < s->n; i++)
 		shown += slot_runs(t, s->slot[i].request);
@@ -154,7 +154,7 @@ static void draw_head(struct pen *p, const struct timeline *t, const struct slot
 		view_head(p, "batch", "%d of %" PRId64 " slots%s%s%s · last %d step%s", s->n_running,
 			t->session.slots > 0 ? t->session.slots : s->n_running,
 			shown < s->n_running ? view_form(", %d shown", shown).text : "", policy ? " · " : "",
-			policy ? policy : "", steps > 0 ? steps : 0, plural(steps));
+			policy ? policy : "", steps, plural(steps));
 }
 
 /* Of another server: its slots in place of what each step had. */
@@ -194,8 +194,7 @@ static void draw_batch(struct pen *p, const struct timeline *t, struct view_stat
 	if (line && y < p->r.h)
 		draw_line(p, t, r, y);
 	if (!line && p->r.h - y > VIEW_TABLE_HEAD + 1 &&
-		(s->zoomed || p->r.h - y > VIEW_TABLE_HEAD +
-									   (t->n_requests < LEAST_TABLE ? t->n_requests : LEAST_TABLE)))
+		(s->zoomed || p->r.h - y > VIEW_TABLE_HEAD + (at_most(t->n_requests, LEAST_TABLE))))
 		view_requests_draw(p, t, s, y + 1);
 }
 

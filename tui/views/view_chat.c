@@ -217,7 +217,7 @@ static int32_t lines_each(const struct timeline *t, const bool *shown, int32_t r
 	for (int32_t i = 0; i < t->n_requests; i++)
 		n += shown[i] && stands_last(&t->request[i]);
 	each = n > 1 ? rows / n - TURN_HEAD : INT32_MAX;
-	return each > 1 ? each : 1;
+	return at_least(each, 1);
 }
 
 static void page_add(struct page *g, const struct timeline *t, struct view_state *s,
@@ -320,7 +320,7 @@ static int32_t scroll_of(struct view_state *s, const struct page *g, int32_t row
 			scroll = g->cursor - rows / 2;
 		s->cursor[VIEW_CHAT] = 0;
 	}
-	scroll = scroll < 0 ? 0 : scroll > most ? most : scroll;
+	scroll = within(scroll, 0, most);
 	s->scroll[VIEW_CHAT] = scroll;
 	hold(s, g, scroll);
 	return scroll;
@@ -381,7 +381,7 @@ static void draw_turns(struct pen *p, const struct timeline *t, struct view_stat
 	page_make(&g, t, s,
 		&(struct page_room){ .want = (int64_t)s->scroll[VIEW_CHAT] + rows + PAGE_LINES,
 			.rows = rows,
-			.width = width < 1 ? 1 : width,
+			.width = at_least(width, 1),
 			.ascii = p->c->ascii },
 		keep);
 	/* no blank line above the very first turn */

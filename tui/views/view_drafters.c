@@ -60,7 +60,7 @@ static struct columns columns_for(const struct pen *p, const struct timeline *t)
 	int whole = 2 + c.name_w + 6 + PLACE_W * places_of(t) + 37, end = p->r.w, room;
 
 	if (end > WIDE && end > whole + PLACE_W) /* a wider gap would need a ruler to cross it */
-		end = whole > WIDE ? whole : WIDE;
+		end = at_least(whole, WIDE);
 	c.measured = end;
 	c.speed = end - 10;
 	c.predicted = end - 17;
@@ -133,7 +133,7 @@ static double cost_of(const struct timeline *t, int64_t rows)
 		if (t->cost[i].depth || t->cost[i].rows < rows)
 			continue;
 		there |= t->cost[i].rows == rows;
-		least = (double)t->cost[i].ns < least ? (double)t->cost[i].ns : least;
+		least = fmin((double)t->cost[i].ns, least);
 	}
 	return there ? least : 0;
 }
@@ -154,7 +154,7 @@ static void draw_cost(struct pen *p, int y, const struct timeline *t)
 
 static int draw_choices(struct pen *p, int y, int rows, const struct timeline *t)
 {
-	int n = t->n_choices < rows ? t->n_choices : rows;
+	int n = at_most(t->n_choices, rows);
 
 	for (int i = 0; i < n; i++) {
 		const struct tl_choice *c = &t->choice[t->n_choices - n + i];
@@ -207,7 +207,7 @@ static void drafters_draw(struct pen *p, const struct timeline *t, struct view_s
 {
 	const char *list = timeline_setting(t, "shadow");
 	bool on = list && strcmp(list, "off") != 0, zoomed = s->zoomed && p->r.h >= 12;
-	int rows = p->r.h - 2, below = zoomed ? 2 + (t->n_choices < 6 ? t->n_choices : 6) : 0;
+	int rows = p->r.h - 2, below = zoomed ? 2 + (at_most(t->n_choices, 6)) : 0;
 
 	if (!t->n_shadows) {
 		view_empty(p, view_drafters.name,
@@ -218,12 +218,12 @@ static void drafters_draw(struct pen *p, const struct timeline *t, struct view_s
 	}
 	view_head(p, view_drafters.name, "%.60s · plain %s tok/s", on ? list : "auto",
 		two(plain_of(t), "%.0f").text);
-	rows = rows - below < n_rows(t) ? rows - below : n_rows(t);
-	draw_table(p, t, s, rows < 1 ? 1 : rows);
+	rows = at_most(rows - below, n_rows(t));
+	draw_table(p, t, s, at_least(rows, 1));
 	if (!zoomed)
 		return;
 	draw_cost(p, 3 + rows, t);
-	draw_choices(p, 4 + rows, p->r.h - 4 - rows < 6 ? p->r.h - 4 - rows : 6, t);
+	draw_choices(p, 4 + rows, at_most(p->r.h - 4 - rows, 6), t);
 }
 
 static bool drafters_key(int key, const struct timeline *t, struct view_state *s)

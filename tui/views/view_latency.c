@@ -64,7 +64,7 @@ static void draw_bars(
 		if (h->count[b])
 			sum[column_of(s, histogram_middle(b)) - s->x] += h->count[b];
 	for (int x = 0; x < s->w; x++)
-		most = sum[x] > most ? sum[x] : most;
+		most = fmax(sum[x], most);
 	for (int x = 0; x < s->w; x++)
 		view_stack(p, s->x + x, y, rows,
 			target > 0 && s->x + x > column_of(s, target) ? INK_REJECTED : INK_BAR,
@@ -82,7 +82,7 @@ static int settle(struct label *l, int k, int w)
 {
 	struct label *last = &l[k - 1];
 
-	last->x = last->x > w - last->n ? w - last->n : last->x;
+	last->x = at_most(last->x, w - last->n);
 	if (k < 2 || last->x > l[k - 2].x + l[k - 2].n)
 		return k;
 	snprintf(l[k - 2].text + l[k - 2].n, sizeof l->text - (size_t)l[k - 2].n, "/%s", last->text);
@@ -143,7 +143,7 @@ static void draw_ends(struct pen *p, const struct scale *s, bool steps, int y)
 static void draw_panel(
 	struct pen *p, const struct histogram *h, const char *name, double target, bool steps)
 {
-	const int w = p->r.w < MOST_W ? p->r.w : MOST_W, rows = p->r.h - 1 - FOOT;
+	const int w = at_most(p->r.w, MOST_W), rows = p->r.h - 1 - FOOT;
 	const struct scale s = scale_of(h, 0, w);
 
 	draw_title(p, h, name, steps, 0);
@@ -304,7 +304,7 @@ static void draw_latency(struct pen *p, const struct timeline *t, struct view_st
 	const int lines = has_target(t) && p->r.w < ONE_LINE_W ? 2 : 1;
 	const int room = p->r.h - 1 - (foot ? lines + 3 : 0), least = 1 + FOOT + 1;
 	const int n = room / N_PANELS >= least || room < least ? N_PANELS : room / least;
-	const int h = room / n < 1 ? 1 : room / n > 10 ? 10 : room / n;
+	const int h = within(room / n, 1, 10);
 	const struct tl_target target = timeline_target(t);
 	int y = 1;
 

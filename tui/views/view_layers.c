@@ -98,7 +98,7 @@ static void put_cell(
 
 static void put_rows(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	const int over = t->n_changed - (p->r.h - HEADS - FOOT), last = over > 0 ? over : 0;
+	const int over = t->n_changed - (p->r.h - HEADS - FOOT), last = at_least(over, 0);
 	const double most = largest(t);
 	struct column chosen[COLUMNS];
 	int at[COLUMNS], n = choose(t, chosen, at), first;
@@ -107,7 +107,7 @@ static void put_rows(struct pen *p, const struct timeline *t, struct view_state 
 	/* the newest are seen while it goes on; scrolled up: from there on */
 	if (s->scroll[VIEW_LAYERS] > last)
 		s->scroll[VIEW_LAYERS] = last;
-	first = last - (int)(s->scroll[VIEW_LAYERS] > 0 ? s->scroll[VIEW_LAYERS] : 0);
+	first = last - (int)(at_least(s->scroll[VIEW_LAYERS], 0));
 	table_heads(&table);
 	for (int i = first; i < t->n_changed && table.y < p->r.h - FOOT; i++) {
 		table.y++;

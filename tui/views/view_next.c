@@ -14,7 +14,7 @@ static struct next_columns columns(int w, bool zoomed)
 {
 	struct next_columns c = { .text_w = w / 5 };
 
-	c.text_w = c.text_w < 8 ? 8 : c.text_w > 24 ? 24 : c.text_w;
+	c.text_w = within(c.text_w, 8, 24);
 	c.p = c.text_w + 1;
 	c.bar = c.p + P_W + 2;
 	c.race = w - c.bar >= BAR_MIN_W + RACE_W + 2 ? w : 0;
@@ -297,7 +297,7 @@ static bool key_next(int key, const struct timeline *t, struct view_state *s)
 		*at = k->n_candidates;
 	if (key != KEY_ENTER_) {
 		*at += key == KEY_DOWN_ ? 1 : *at > 1 ? -1 : 0;
-		*at = *at < 1 ? 1 : *at > k->n_candidates ? k->n_candidates : *at;
+		*at = within(*at, 1, k->n_candidates);
 		return true;
 	}
 	if (k->candidate[*at - 1].id <= INT32_MAX)

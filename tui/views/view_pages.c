@@ -157,9 +157,9 @@ static void put_event(struct pen *p, int y, const struct tl_page_event *e)
 /* Newest last, as it is read. Returns the row after it. */
 static int put_history(struct pen *p, int y, int rows, const struct tl_page *g)
 {
-	int n = g->n_history < TL_PAGE_HISTORY ? g->n_history : TL_PAGE_HISTORY;
+	int n = at_most(g->n_history, TL_PAGE_HISTORY);
 
-	n = n < rows ? n : rows;
+	n = at_most(n, rows);
 	for (int i = n; i-- > 0;)
 		put_event(p, y++, page_history(g, i));
 	return y;
@@ -236,7 +236,7 @@ static void draw_side(struct pen *p, const struct timeline *t, int32_t page)
 	if (page_is_free(g) || y + 2 >= p->r.h)
 		return;
 	view_put(p, 0, ++y, INK_DIM, "it holds");
-	put_contents(p, y + 1, p->r.h - y - 1 < 12 ? p->r.h - y - 1 : 12, t, g);
+	put_contents(p, y + 1, at_most(p->r.h - y - 1, 12), t, g);
 }
 
 /* Allocated but unused memory, compared with contiguous allocation. */
@@ -311,11 +311,11 @@ static void draw_tables(struct pen *p, const struct timeline *t, int32_t shown)
  * needs. */
 static int map_rows(const struct timeline *t, int w, int h)
 {
-	const int least = pages_map_least(t, w), part = h * 2 / 3 > least ? h * 2 / 3 : least;
+	const int least = pages_map_least(t, w), part = at_least(h * 2 / 3, least);
 
 	for (int32_t i = 0; i < t->n_requests && w >= TABLES_W; i++)
 		if (t->request[i].n_pages)
-			return part < h ? part : h;
+			return at_most(part, h);
 	return h;
 }
 
@@ -351,7 +351,7 @@ static void draw_small(struct pen *p, const struct timeline *t, struct view_stat
 	struct pen map, history;
 
 	if (shown >= 0 && h >= STRIP_MIN + 2) {
-		strip = h / 2 < STRIP_MAX ? h / 2 : STRIP_MAX;
+		strip = at_most(h / 2, STRIP_MAX);
 		history = pen_sub(p, (struct rect){ 0, 1 + h - strip, p->r.w, strip });
 		put_summary(&history, 0, t, shown);
 		put_history(&history, 1, strip - 1, timeline_page(t, shown));
@@ -408,7 +408,7 @@ static bool pages_key(int key, const struct timeline *t, struct view_state *s)
 		return false;
 	/* the first key only shows it */
 	s->page = (int32_t)(at < 0 ? pages_map_on(t, s, -1, 1) : pages_map_on(t, s, at, by));
-	s->page = s->page < 0 ? 0 : s->page;
+	s->page = at_least(s->page, 0);
 	return true;
 }
 

@@ -32,7 +32,7 @@ static int32_t token_at(const struct tl_request *r, int64_t pos)
 static int64_t common_pages(
 	const struct tl_request *a, const struct tl_request *b, int64_t from, int64_t size)
 {
-	int64_t n = length_of(a) < length_of(b) ? length_of(a) : length_of(b), pos = from * size;
+	int64_t n = at_most(length_of(a), length_of(b)), pos = from * size;
 
 	while (pos < n && token_at(a, pos) == token_at(b, pos))
 		pos++;
@@ -89,7 +89,7 @@ static void leaves_choose(
 	int32_t last = t->n_requests > LOOK_BACK ? t->n_requests - LOOK_BACK : 0;
 
 	l->n = 0;
-	most = most > LEAVES_MAX ? LEAVES_MAX : most;
+	most = at_most(most, LEAVES_MAX);
 	if (focus)
 		leaves_add(l, t, focus, most);
 	for (int pass = 0; pass < 2; pass++)
@@ -150,7 +150,7 @@ static void tree_grow(struct tree *tree, const struct line *in, int64_t size)
 	for (int i = 1; i < in->n_r; i++) {
 		int64_t same = common_pages(in->r[0], in->r[i], in->from, size);
 
-		upto = same < upto ? same : upto;
+		upto = at_most(same, upto);
 	}
 	if (in->n_r > 1 && upto <= in->from) { /* nothing in common: no line of their own */
 		tree_branch(tree, in, in->from, in->depth, size);
@@ -269,7 +269,7 @@ static void draw_shared(struct pen *p, int y, const struct timeline *t, const st
 	for (int i = 0; i < line->n_r; i++)
 		w -= view_label_width(line->r[i]->id) + 1;
 
-	x += put_beginning(p, x, y, w < 13 ? 13 : w > 24 ? 24 : w, t, line) + 1;
+	x += put_beginning(p, x, y, within(w, 13, 24), t, line) + 1;
 	x += put_pages(p, x, y, line->pages) + 1;
 	for (int i = 0; i < line->n_r && x < p->r.w; i++)
 		x += view_put_label(p, x, y, line->r[i]->id) + 1;
@@ -353,11 +353,11 @@ static int draw_pins(struct pen *p, int y, int rows, const struct timeline *t)
 
 	for (int32_t i = 0; i < t->n_pins; i++)
 		n += timeline_pin_lives(&t->pin[i]);
-	n = n < rows ? n : rows;
+	n = at_most(n, rows);
 	for (int32_t i = t->n_pins; p && i-- > 0 && at < n;)
 		if (timeline_pin_lives(&t->pin[i]))
 			draw_pin(p, y + n - ++at, t, &t->pin[i]);
-	return n > 0 ? n : 0;
+	return at_least(n, 0);
 }
 
 enum { AT_REQUEST, AT_ASKED, AT_HIT, AT_PAGES, AT_PART, AT_WHY };
@@ -409,7 +409,7 @@ static void draw_lookups(struct pen *p, const struct timeline *t, struct view_st
 	table.column = p->r.w < 96 ? narrow : wide;
 	table_heads(&table);
 	skip = table_first(&s->cursor[VIEW_PREFIX], n, rows); /* counted from the end */
-	table.y = n < rows ? n : rows;
+	table.y = at_most(n, rows);
 	for (int32_t i = t->n_requests; i-- > 0 && table.y > 0;)
 		if (t->request[i].looked_up && skip-- <= 0) {
 			draw_lookup(&table, t, &t->request[i]);
@@ -420,7 +420,7 @@ static void draw_lookups(struct pen *p, const struct timeline *t, struct view_st
 static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const int pins = draw_pins(NULL, 0, 8, t), half = (p->r.h - 5 - pins) / 2;
-	struct pen tree = pen_sub(p, (struct rect){ 0, 2, p->r.w > 90 ? 90 : p->r.w, half });
+	struct pen tree = pen_sub(p, (struct rect){ 0, 2, at_most(p->r.w, 90), half });
 	struct pen table =
 		pen_sub(p, (struct rect){ 0, 5 + half + pins, p->r.w, p->r.h - 5 - half - pins });
 

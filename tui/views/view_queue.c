@@ -28,7 +28,7 @@ static int64_t most_waiting(const struct timeline *t, int columns)
 	int64_t most = 0;
 
 	for (int32_t i = first_step(t, columns); i < t->n_steps; i++)
-		most = t->step[i].s.waiting > most ? t->step[i].s.waiting : most;
+		most = at_least(t->step[i].s.waiting, most);
 	return most;
 }
 
@@ -175,7 +175,7 @@ static int draw_order(
 	struct pen *p, const struct timeline *t, const struct view_state *s, int y, int room)
 {
 	const struct tl_request *w[MOST];
-	const int total = view_waits(t, w, MOST), n = total < MOST ? total : MOST;
+	const int total = view_waits(t, w, MOST), n = at_most(total, MOST);
 	const int shown = n < room - 1 ? n : total > room - 1 ? room - 2 : room - 1;
 	const struct tl_request *chosen = view_request(t, s);
 	struct table table = TABLE(p, order, y);
@@ -259,7 +259,7 @@ static int draw_groups(struct pen *p, const struct timeline *t, bool by_user, in
 		table.y++;
 		draw_group(&table, t, &g[i], by_user, i == TL_GROUPS - 1);
 	}
-	return 1 + (n < room - 1 ? n : room - 1);
+	return 1 + (at_most(n, room - 1));
 }
 
 /* Which tables there is room for beside the list: that which the policy goes by before the other.
@@ -359,7 +359,7 @@ static void draw_queue(struct pen *p, const struct timeline *t, struct view_stat
 static bool key_queue(int key, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *w[MOST];
-	const int total = view_waits(t, w, MOST), n = total < MOST ? total : MOST;
+	const int total = view_waits(t, w, MOST), n = at_most(total, MOST);
 	int64_t at = n;
 
 	while (--at >= 0 && w[at]->id != s->request)

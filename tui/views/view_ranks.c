@@ -44,9 +44,9 @@ static struct sums sums_of(const struct timeline *t)
 		s.exchange_ns += k.exchange_ns;
 		s.slowed_ns += k.slowed_ns;
 		s.sent += k.sent;
-		s.rows = k.rows > s.rows ? k.rows : s.rows;
-		s.steps = k.steps > s.steps ? k.steps : s.steps;
-		s.exchanges = k.exchanges > s.exchanges ? k.exchanges : s.exchanges;
+		s.rows = at_least(k.rows, s.rows);
+		s.steps = at_least(k.steps, s.steps);
+		s.exchanges = at_least(k.exchanges, s.exchanges);
 	}
 	return s;
 }
@@ -205,7 +205,7 @@ static int lines_of(const struct pen *p, const struct fit *f)
  * higher lanes. */
 static struct fit fit_of(const struct pen *p, const struct timeline *t)
 {
-	struct fit f = { view_ranks_have_lanes(t), true, t->n_ranks < FEW ? t->n_ranks : FEW, 1 };
+	struct fit f = { view_ranks_have_lanes(t), true, at_most(t->n_ranks, FEW), 1 };
 
 	if (lines_of(p, &f) > p->r.h && p->r.w < SIDE_BY_SIDE)
 		f.has = false;

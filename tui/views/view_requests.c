@@ -10,7 +10,7 @@ int view_requests_indent(const struct timeline *t)
 {
 	int w = t->n_requests ? view_label_width(t->request[t->n_requests - 1].id) + 1 : 0;
 
-	return w < 3 ? 3 : w;
+	return at_least(w, 3);
 }
 
 struct view_text view_requests_state(const struct timeline *t, const struct tl_request *r)
@@ -184,9 +184,9 @@ void view_requests_draw(struct pen *p, const struct timeline *t, struct view_sta
 	struct pen table = *p;
 
 	if (s->zoomed && r && room >= 2 * LEAST_PART) {
-		const int part = room / 2 < LEAST_PART ? LEAST_PART : room / 2;
+		const int part = at_least(room / 2, LEAST_PART);
 
-		table.r.h = y + (whole < part ? whole : part);
+		table.r.h = y + (at_most(whole, part));
 		view_requests_gantt(p, t, r, view_requests_indent(t), table.r.h + 1);
 	}
 	draw_table(&table, t, s, y);

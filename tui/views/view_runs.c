@@ -98,8 +98,8 @@ static void draw_legend(struct pen *p, int y)
 
 static void draw_runs(struct pen *p, const struct timeline *t, struct view_state *state)
 {
-	const int rows = slots_of(t) + 1, fit = (p->r.h - 1) / (rows > 1 ? rows : 1);
-	const int n = fit < 1 ? 1 : fit < t->n_runs ? fit : t->n_runs;
+	const int rows = slots_of(t) + 1, fit = (p->r.h - 1) / (at_least(rows, 1));
+	const int n = within(fit, 1, t->n_runs);
 	struct scale s = { .steps = 1, .x = LABEL, .w = p->r.w - LABEL };
 	int y = 1;
 
@@ -111,7 +111,7 @@ static void draw_runs(struct pen *p, const struct timeline *t, struct view_state
 		return;
 	}
 	for (int i = t->n_runs - n; i < t->n_runs; i++)
-		s.steps = length(&t->run[i]) > s.steps ? length(&t->run[i]) : s.steps;
+		s.steps = at_least(length(&t->run[i]), s.steps);
 	if (s.steps < s.w)
 		s.w = (int)s.steps;
 	view_head(

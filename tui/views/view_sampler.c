@@ -323,7 +323,7 @@ static int drop_rows(struct row *w, int n, int room)
 			memmove(w + i, w + i + 1, (size_t)(n - i - 1) * sizeof *w);
 			n--;
 		}
-	return n < room ? n : room;
+	return at_most(n, room);
 }
 
 static void draw_row(struct pen *p, int y, const struct row *w)

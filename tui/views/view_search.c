@@ -87,7 +87,7 @@ static void draw_shares(struct pen *p, int x, int y, const struct tl_search *s)
 	static const char label[] = "by step ";
 	int n = p->r.w - x - (int)strlen(label);
 
-	n = n < s->n_shares ? n : s->n_shares;
+	n = at_most(n, s->n_shares);
 	if (n < 12)
 		return;
 	x += view_put(p, x, y, INK_DIM, "%s", label);
@@ -199,7 +199,7 @@ static void draw_numbers(
 	if (r->m) {
 		view_put_right(p, x - 2 * COLUMN, y, INK_DIM, "%d tok", r->m->n);
 	} else if (search_sort(s) == SEARCH_OF_TREE) {
-		view_put_right(p, x - 2 * COLUMN, y, ink, "%d", k->visits < 0 ? 0 : k->visits);
+		view_put_right(p, x - 2 * COLUMN, y, ink, "%d", (int)at_least(k->visits, 0));
 		put_real(p, x - COLUMN, y, ink, k->score, 3);
 		if (search_uct(s, k, &u))
 			put_real(p, x, y, ink, u.mean + u.bonus, 2);
@@ -281,7 +281,7 @@ static void draw_rows(
 	bool detail = rows >= SEARCH_WHY_H + 4;
 	struct search_rows g;
 
-	rows = detail ? rows - SEARCH_WHY_H : rows > 0 ? rows : 0;
+	rows = detail ? rows - SEARCH_WHY_H : at_least(rows, 0);
 	v->scroll[VIEW_SEARCH] = (v->scroll[VIEW_SEARCH] & (ALL | BACK)) | rows << ROWS_AT;
 	if (!search_rows_make(&g, s, shows_all(v, s)))
 		return;
@@ -325,7 +325,7 @@ static void move(struct view_state *v, const struct tl_search *s, int by)
 	if (!search_rows_make(&g, s, shows_all(v, s)))
 		return;
 	at = chosen_row(&g, s, v) + by;
-	at = at < 0 ? 0 : at < g.n ? at : g.n - 1;
+	at = within(at, 0, g.n - 1);
 	if (g.n)
 		v->cursor[VIEW_SEARCH] = cursor_of(&g.row[at]);
 	search_rows_free(&g);

@@ -7,7 +7,7 @@ const char *view_search_judge(char out[SEARCH_JUDGE_MAX], const struct tl_search
 {
 	size_t n = s->judge ? strlen(s->judge) : 0;
 
-	most = most < SEARCH_JUDGE_MAX - 4 ? most : SEARCH_JUDGE_MAX - 4;
+	most = at_most(most, SEARCH_JUDGE_MAX - 4);
 	if (n > most)
 		for (n = most - 1; n && ((unsigned char)s->judge[n] & 0xc0) == 0x80;)
 			n--;

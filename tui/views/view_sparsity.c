@@ -133,7 +133,7 @@ static void put_layers(struct pen *p, int y, const struct tl_request *r)
 	for (int c = 0; c < COLUMNS; c++)
 		view_put(p, LAYER + c * width, y, INK_DIM, "%.*s", width - 1, columns[c].label);
 	for (int32_t first = 0; first < n; first += per_row) {
-		const int32_t end = first + per_row < n ? first + per_row : n;
+		const int32_t end = at_most(first + per_row, n);
 
 		y++;
 		if (per_row == 1)

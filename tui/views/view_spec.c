@@ -236,7 +236,7 @@ static void draw_small(struct pen *p, const struct timeline *t, const struct vie
 	int64_t request = request_of(t, s);
 	bool places = p->r.h >= 4;
 	int rows = p->r.h - 1 - places;
-	int n = groups_newest(t, request, rows < GROUPS_MAX ? rows : GROUPS_MAX, g);
+	int n = groups_newest(t, request, at_most(rows, GROUPS_MAX), g);
 
 	for (int i = 0; i < n; i++)
 		draw_group(p, 1 + i, t, &g[i], !request);

@@ -124,7 +124,7 @@ static void draw_row(
 	const int most = word.r.w / 2, indent = d->depth <= 1     ? 0
 											: d->depth > most ? most
 															  : 2 * (d->depth - 1);
-	const int deep = indent > most ? most : indent;
+	const int deep = at_most(indent, most);
 
 	if (first || table->y == 1)
 		table_put(table, AT_STEP, INK_DIM, "%lld", (long long)d->step);
@@ -150,7 +150,7 @@ void view_spec_table(struct pen *p, const struct timeline *t, struct view_state 
 			  below = table_first(&s->cursor[VIEW_SPECULATION], t->n_drafts, rows);
 	int32_t from = t->n_drafts - below - rows;
 
-	from = from < 0 ? 0 : from;
+	from = at_least(from, 0);
 	table.column = p->r.w < 96 ? narrow : wide;
 	draw_heads(&table, t->draft[from].rule);
 	for (int i = 0; i < rows && from + i < t->n_drafts; i++) {

@@ -141,9 +141,9 @@ static int put_all(struct pen *p, int y, int end, const struct timeline *t)
 
 	for (int i = 0; i < N_SERIES; i++)
 		n += !isnan(newest(t, series[i].at));
-	n = n < fit ? n : fit;
+	n = at_most(n, fit);
 	h = n ? (end - y) / n : 0;
-	h = h < CHART_MOST ? h : CHART_MOST;
+	h = at_most(h, CHART_MOST);
 	for (int i = 0; i < N_SERIES && n > 0; i++)
 		if (!isnan(newest(t, series[i].at))) {
 			put_series(p, y, h, t, &series[i]);

@@ -141,7 +141,7 @@ struct view_text view_tokens_s(double rate)
 {
 	if (!(rate >= 0) || isinf(rate))
 		return absent;
-	return view_form("%.*f tok/s", rate < 9.95 ? 1 : 0, rate < 1e9 ? rate : 1e9);
+	return view_form("%.*f tok/s", rate < 9.95 ? 1 : 0, fmin(rate, 1e9));
 }
 
 /* Visible forms of white space and, in hex [8], of a byte that is only a part of a character. */
@@ -287,7 +287,7 @@ bool view_scroll(int key, int64_t *below, int page, int64_t most)
 	case KEY_END_: *below = 0; break;
 	default: return false;
 	}
-	*below = *below < 0 ? 0 : *below > most ? most : *below;
+	*below = within(*below, 0, most);
 	return true;
 }
 

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/range.h"
 #include "base/text.h"
 #include "engine/lossy.h"
 #include "fold/formulas_sheet.h"
