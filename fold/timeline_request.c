@@ -59,7 +59,7 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 	if (!r)
 		return true;
 	*r = (struct tl_request){ .id = e->request,
-		.parent = e->parent > 0 ? e->parent : 0,
+		.parent = at_least(e->parent, 0),
 		.kind = (enum ev_code_request_kind)e->kind,
 		.state = TL_WAITING,
 		.admitted_ns = EV_NULL_I,
@@ -163,7 +163,7 @@ bool tl_fold_rewind(struct timeline *t, const struct event *ev)
 
 	if (!r || r->state == TL_FINISHED || e->kept < r->n_prompt || e->kept > e->had)
 		return false;
-	tl_abandon(t, r, (int32_t)(e->kept > INT32_MAX ? INT32_MAX : e->kept), ev->seq);
+	tl_abandon(t, r, (int32_t)(at_most(e->kept, INT32_MAX)), ev->seq);
 	r->rewind = *e;
 	r->rewind_seq = ev->seq;
 	if (r->computed > e->kept)
@@ -201,8 +201,8 @@ bool tl_fold_trim(struct timeline *t, const struct event *ev)
 
 	if (!r)
 		return false;
-	r->trimmed_tokens = tl_int32(e->tokens);
-	r->trimmed_turns = tl_int32(e->turns);
+	r->trimmed_tokens = tl_int32(tl_or_0(e->tokens));
+	r->trimmed_turns = tl_int32(tl_or_0(e->turns));
 	return true;
 }
 

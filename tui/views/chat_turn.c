@@ -413,8 +413,7 @@ struct chat_left chat_left(const struct timeline *t, const bool *shown)
 			continue;
 		if (begins_anew(t, r))
 			n = first = 0;
-		first += r->trimmed_turns;
-		first = at_most(first, n);
+		first = within((int64_t)first + r->trimmed_turns, 0, n);
 		turn[n++] = i;
 		before = r;
 	}
