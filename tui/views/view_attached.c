@@ -42,9 +42,8 @@ static struct view_text count_or(int64_t n)
 
 static void put_slot(struct pen *p, int y, const struct ev_slot *s)
 {
-	int x = view_put(p, 0, y, INK_DIM, "%2" PRId64 " ", s->slot);
-
-	x += view_put(p, x, y, s->busy ? INK_BRIGHT : INK_DIM, s->busy ? "busy " : "idle ");
+	int x =
+		view_say(p, 0, y, IN_DIM "%2" PRId64 " %s", s->slot, s->busy ? IN_BRIGHT "busy " : "idle ");
 	if (s->tokens == EV_NULL_I) {
 		view_put(p, x, y, INK_DIM, "nothing yet");
 		return;

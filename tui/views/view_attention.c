@@ -229,13 +229,10 @@ static void draw_marks(struct pen *p, int x0, int y, const struct scale *c, cons
 static int share_item(struct pen *p, int x, int y, const char *label, double share)
 {
 	const struct view_text part = view_percent(share);
-	int from = x;
 
 	if (x + (int)snprintf(NULL, 0, "%s %5s", label, part.text) > p->r.w)
 		return 0;
-	x += view_put(p, x, y, INK_DIM, "%s ", label);
-	x += view_put(p, x, y, INK_TEXT, "%5s", part.text);
-	return x + 2 - from;
+	return view_say(p, x, y, IN_DIM "%s " IN_TEXT "%5s", label, part.text) + 2;
 }
 
 /* What attention read of the cache in the newest step, where that is not all. */

@@ -15,6 +15,11 @@ static double plain_of(const struct timeline *t)
 	return off ? off->predicted : (double)NAN;
 }
 
+static const char *name_of(const char *drafter)
+{
+	return strcmp(drafter, "off") ? drafter : "plain decoding";
+}
+
 static double rank_of(const struct tl_shadow *s)
 {
 	return isnan(s->predicted) ? isnan(s->measured) ? -1 : s->measured : s->predicted;
@@ -104,7 +109,7 @@ static void draw_drafter(struct pen *p, int y, const struct timeline *t, const s
 	if (used)
 		view_put(p, 0, y, INK_ACCEPTED, "%s", glyph(p->c, GLYPH_ARROW));
 	p->ink = used ? INK_BRIGHT : INK_TEXT;
-	pen_clip(p, 2, y, c->name_w, plain ? "plain decoding" : s->drafter, -1);
+	pen_clip(p, 2, y, c->name_w, name_of(s->drafter), -1);
 	view_put_right(p, c->tokens, y, INK_TEXT, "%s", two(s->tokens_ema, "%.2f").text);
 	for (int i = 0; i < c->n_places; i++)
 		if (s->verified[i])
@@ -146,29 +151,24 @@ static void draw_cost(struct pen *p, int y, const struct timeline *t)
 	int x = view_put(p, 0, y, INK_DIM, "a step of K rows costs, against one: ");
 
 	for (size_t k = 0; k < sizeof rows / sizeof *rows && x + 9 <= p->r.w; k++)
-		if (one > 0 && cost_of(t, rows[k]) > 0) {
-			x += view_put(p, x, y, INK_DIM, "%d ", rows[k]);
-			x += view_put(p, x, y, INK_TEXT, "%.2f", cost_of(t, rows[k]) / one) + 2;
-		}
+		if (one > 0 && cost_of(t, rows[k]) > 0)
+			x +=
+				view_say(p, x, y, IN_DIM "%d " IN_TEXT "%.2f", rows[k], cost_of(t, rows[k]) / one) +
+				2;
 }
 
-static int draw_choices(struct pen *p, int y, int rows, const struct timeline *t)
+static void draw_choices(struct pen *p, int y, int rows, const struct timeline *t)
 {
 	int n = at_most(t->n_choices, rows);
 
 	for (int i = 0; i < n; i++) {
 		const struct tl_choice *c = &t->choice[t->n_choices - n + i];
-		int x = view_put(p, 0, y + i, INK_DIM, "step %lld: auto took ", (long long)c->step);
-
-		x += view_put(p, x, y + i, INK_BRIGHT, "%s",
-			!strcmp(c->drafter, "off") ? "plain decoding" : c->drafter);
-		if (c->nodes > 0)
-			x += view_put(p, x, y + i, INK_TEXT, ", up to %d tokens", c->nodes);
-		x += view_put(p, x, y + i, INK_TEXT, ": x%.2f", c->speed);
-		view_put(p, x, y + i, INK_DIM, " (%s: x%.2f)",
-			!strcmp(c->before, "off") ? "plain decoding" : c->before, c->speed_before);
+		view_say(p, 0, y + i,
+			IN_DIM "step %lld: auto took " IN_BRIGHT "%s" IN_TEXT "%s: x%.2f" IN_DIM " (%s: x%.2f)",
+			(long long)c->step, name_of(c->drafter),
+			c->nodes > 0 ? view_form(", up to %d tokens", c->nodes).text : "", c->speed,
+			name_of(c->before), c->speed_before);
 	}
-	return n;
 }
 
 /* Of the shadow drafters, and on top one for the drafter that is on and none of them. */

@@ -119,15 +119,13 @@ static void draw_title(
 {
 	static const int percent[] = { 50, 90, 99 };
 	const int first = TITLE_W + (steps ? 6 : 0), roomy = p->r.w >= first + 36;
-	int x = view_put(p, 0, y, INK_BRIGHT, "%s", name);
-
-	view_put(p, x, y, INK_DIM, "%s", steps ? " steps" : "");
+	view_say(p, 0, y, IN_BRIGHT "%s" IN_DIM "%s", name, steps ? " steps" : "");
 	/* without room for all three the median and the worst of a hundred stay */
 	for (int i = 0, k = 0; i < 3; i += roomy || steps ? 1 : 2, k++) {
-		x = first + k * (steps ? 9 : 12);
-		x += view_put(p, x, y, INK_DIM, "p%d ", percent[i]);
+		const int x = first + k * (steps ? 9 : 12);
 		/* dim: so few samples that none lies beyond it */
-		view_put(p, x, y, histogram_n(h) * (100 - percent[i]) < 100 ? INK_DIM : INK_TEXT, "%s",
+		view_say(p, x, y, IN_DIM "p%d %s%s", percent[i],
+			histogram_n(h) * (100 - percent[i]) < 100 ? "" : IN_TEXT,
 			value_words(histogram_quantile(h, percent[i] / 100.0), steps).text);
 	}
 }
@@ -164,8 +162,7 @@ static void draw_goodput(struct pen *p, const struct timeline *t, int x, int y)
 
 	if (!slo->ended)
 		return;
-	x += view_put(p, x, y, INK_DIM, "met by ");
-	x += view_put(p, x, y, INK_BRIGHT, "%s of %s, %s", view_count(slo->met).text,
+	x += view_say(p, x, y, IN_DIM "met by " IN_BRIGHT "%s of %s, %s", view_count(slo->met).text,
 		view_count(slo->ended).text, view_percent((double)slo->met / (double)slo->ended).text);
 	if (s > 0)
 		x += view_put(p, x, y, INK_DIM, " · goodput %.3g of %.3g a second", (double)slo->met / s,
@@ -191,12 +188,10 @@ static void draw_target(struct pen *p, const struct timeline *t, int y)
 		view_put(p, 0, y, INK_DIM, "no target: /slo-ttft 500 and /slo-itl 50 set one, in ms");
 		return;
 	}
-	x = view_put(p, 0, y, INK_DIM, "target ");
-	if (target.ttft > 0)
-		x += view_put(p, x, y, INK_TEXT, "TTFT %s ", view_ns(target.ttft).text);
-	if (target.itl > 0)
-		x += view_put(p, x, y, INK_TEXT, "%sITL p99 %s ", target.ttft > 0 ? "and " : "",
-			view_ns(target.itl).text);
+	x = view_say(p, 0, y, IN_DIM "target " IN_TEXT "%s%s%s",
+		target.ttft > 0 ? view_form("TTFT %s ", view_ns(target.ttft).text).text : "",
+		target.ttft > 0 && target.itl > 0 ? "and " : "",
+		target.itl > 0 ? view_form("ITL p99 %s ", view_ns(target.itl).text).text : "");
 	draw_goodput(p, t, p->r.w < ONE_LINE_W ? 0 : x, y + (p->r.w < ONE_LINE_W));
 }
 
@@ -222,10 +217,9 @@ static void draw_slowest(struct pen *p, const struct timeline *t, int y)
 	steps = timeline_latency_steps(t, r);
 	x = view_put(p, 0, y, INK_DIM, "slowest TTFT ");
 	x += view_put_label(p, x, y, r->id);
-	x += view_put(p, x, y, INK_TEXT, " %s = %s queue + %s prompt", view_ns(worst.ttft).text,
-		view_ns(worst.queue).text, view_ns(worst.ttft - worst.queue).text);
-	view_put(p, x, y, INK_DIM, " · steps %.0f = %.0f + %.0f", steps.ttft, steps.queue,
-		steps.ttft - steps.queue);
+	view_say(p, x, y, IN_TEXT " %s = %s queue + %s prompt" IN_DIM " · steps %.0f = %.0f + %.0f",
+		view_ns(worst.ttft).text, view_ns(worst.queue).text, view_ns(worst.ttft - worst.queue).text,
+		steps.ttft, steps.queue, steps.ttft - steps.queue);
 }
 
 struct gap {

@@ -120,18 +120,17 @@ static void put_rows(struct pen *p, const struct timeline *t, struct view_state 
 static void put_sums(struct pen *p, const struct timeline *t)
 {
 	double nearest = 0, error = 0, ns = 0;
-	int x;
 
 	for (int32_t i = 0; i < t->n_changed; i++) {
 		nearest += t->changed[i].e.nearest / t->n_changed;
 		error += t->changed[i].e.error / t->n_changed;
 		ns += (double)t->changed[i].e.ns;
 	}
-	x = view_put(p, 0, p->r.h - 1, INK_DIM, "error of what a layer adds, rms: ");
-	x += view_put(p, x, p->r.h - 1, INK_BRIGHT, "%.1f %%", 100 * sqrt(error));
-	if (!isnan(nearest))
-		x += view_put(p, x, p->r.h - 1, INK_DIM, ", %.1f %% to the nearest", 100 * sqrt(nearest));
-	view_put(p, x, p->r.h - 1, INK_DIM, " \xc2\xb7 %s", view_ns(ns).text);
+	view_say(p, 0, p->r.h - 1,
+		IN_DIM "error of what a layer adds, rms: " IN_BRIGHT "%.1f %%" IN_DIM "%s \xc2\xb7 %s",
+		100 * sqrt(error),
+		isnan(nearest) ? "" : view_form(", %.1f %% to the nearest", 100 * sqrt(nearest)).text,
+		view_ns(ns).text);
 }
 
 static void layers_draw(struct pen *p, const struct timeline *t, struct view_state *s)

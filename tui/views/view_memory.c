@@ -112,12 +112,11 @@ static void put_titles(const struct table *table, const struct timeline *t)
 
 static int put_ratio(struct pen *p, int y, const char *label, double ours, double plain)
 {
-	int x;
+	int x = NAME + 8;
 
 	view_put(p, 0, y, INK_DIM, "%s", label);
-	x = NAME + 8;
-	x += view_put(p, x, y, INK_BRIGHT, "%s", ours > 0 ? view_bytes(ours).text : "nothing");
-	x += view_put(p, x, y, INK_DIM, " for %s%s", view_bytes(plain).text, ours > 0 ? ": " : "");
+	x += view_say(p, x, y, IN_BRIGHT "%s" IN_DIM " for %s%s",
+		ours > 0 ? view_bytes(ours).text : "nothing", view_bytes(plain).text, ours > 0 ? ": " : "");
 	if (plain > 0 && ours > 0)
 		view_put(p, x, y, INK_BRIGHT, ours > plain ? "%.2g times" : "1/%.3g",
 			ours > plain ? ours / plain : plain / fmax(ours, 1));

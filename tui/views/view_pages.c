@@ -210,15 +210,16 @@ static void put_ranks(struct pen *p, int y, const struct timeline *t)
 		const struct ev_rank *has = &t->rank[i].has;
 		const int64_t first = has->first_kv_head, last = first + has->kv_heads - 1;
 
-		x += view_put(p, x, y, INK_DIM, "%srank %d: ", i ? ", " : "", i);
-		if (has->layers < t->session.n_layers)
-			x += view_put(p, x, y, INK_TEXT, "layers %lld–%lld ", (long long)has->first_layer,
-				(long long)(has->first_layer + has->layers - 1));
-		if (first == EV_NULL_I)
-			x += view_put(p, x, y, INK_TEXT, "all heads");
-		else
-			x += view_put(p, x, y, INK_TEXT, first < last ? "heads %lld–%lld" : "head %lld",
-				(long long)first, (long long)last);
+		x += view_say(p, x, y, IN_DIM "%srank %d: " IN_TEXT "%s%s", i ? ", " : "", i,
+			has->layers < t->session.n_layers
+				? view_form("layers %lld–%lld ", (long long)has->first_layer,
+					  (long long)(has->first_layer + has->layers - 1))
+					  .text
+				: "",
+			first == EV_NULL_I ? "all heads"
+							   : view_form(first < last ? "heads %lld–%lld" : "head %lld",
+									 (long long)first, (long long)last)
+									 .text);
 	}
 }
 
@@ -244,18 +245,16 @@ static void draw_waste(struct pen *p, int y, const struct timeline *t)
 {
 	const struct tl_step *last = timeline_last_step(t);
 	bool wide = p->r.w >= 84;
-	int x;
 
 	if (!last || !last->s.running || !(last->s.tail_waste_bytes || last->s.reserve_waste_bytes))
 		return; /* a recurrent state has a fixed size */
-	x = view_put(p, 0, y, INK_DIM,
-		wide ? "internal fragmentation (unused room in last pages) " : "fragmentation ");
-	x += view_put(p, x, y, INK_TEXT, "%s", view_bytes((double)last->s.tail_waste_bytes).text);
-	x += view_put(p, x, y, INK_DIM, wide ? " %s contiguous reservation" : " %s reserved",
-		glyph(p->c, GLYPH_DOT));
-	if (wide)
-		x += view_put(p, x, y, INK_DIM, " (%s tokens each)", view_count(t->session.ctx).text);
-	view_put(p, x, y, INK_TEXT, " %s", view_bytes((double)last->s.reserve_waste_bytes).text);
+	view_say(p, 0, y, IN_DIM "%s " IN_TEXT "%s" IN_DIM " %s %s" IN_TEXT " %s",
+		wide ? "internal fragmentation (unused room in last pages)" : "fragmentation",
+		view_bytes((double)last->s.tail_waste_bytes).text, glyph(p->c, GLYPH_DOT),
+		wide ? view_form("contiguous reservation (%s tokens each)", view_count(t->session.ctx).text)
+				   .text
+			 : "reserved",
+		view_bytes((double)last->s.reserve_waste_bytes).text);
 }
 
 /* The block table of a request: its pages in the order of its text, each number on the heat of the

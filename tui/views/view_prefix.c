@@ -324,26 +324,28 @@ static void draw_rate(struct pen *p, int y, const struct timeline *t)
 
 /* --- pins, and the table of lookups --- */
 
+static struct view_text kept_words(const struct timeline *t, const struct tl_pin *pin)
+{
+	if (pin->last == EV_PIN_asked)
+		return view_form("is computed");
+	if (pin->ttl_ns == EV_NULL_I)
+		return view_form("until it is removed");
+	return view_form(IN_TEXT "%lld s left",
+		(long long)at_least(pin->t_ns + pin->ttl_ns - t->last_t_ns, 0) / 1000000000);
+}
+
 /* Declared prefixes: what each costs in pages, how long it is kept, and what it gave. */
 static void draw_pin(struct pen *p, int y, const struct timeline *t, const struct tl_pin *pin)
 {
-	const int64_t left =
-		pin->ttl_ns == EV_NULL_I ? EV_NULL_I : pin->t_ns + pin->ttl_ns - t->last_t_ns;
 	const char *dot = glyph(p->c, GLYPH_DOT);
 	int x = view_put(p, 0, y, INK_TEXT, "pin ");
 
 	x += view_put_label(p, x, y, pin->pin);
-	x += view_put(p, x, y, INK_DIM, " %s tokens %s ", view_count(pin->tokens).text, dot);
-	x += view_put(p, x, y, INK_TEXT, "%s pages", view_count(pin->pages).text);
-	x += view_put(p, x, y, INK_DIM, ", %s %s ", view_bytes((double)pin->bytes).text, dot);
-	if (pin->last == EV_PIN_asked)
-		x += view_put(p, x, y, INK_DIM, "is computed");
-	else if (left == EV_NULL_I)
-		x += view_put(p, x, y, INK_DIM, "until it is removed");
-	else
-		x += view_put(
-			p, x, y, INK_TEXT, "%lld s left", (long long)(left > 0 ? left / 1000000000 : 0));
-	x += view_put(p, x, y, INK_DIM, " %s gave %s tokens to %lld prompt%s", dot,
+	view_say(p, x, y,
+		IN_DIM " %s tokens %s " IN_TEXT "%s pages" IN_DIM ", %s %s %s" IN_DIM
+			   " %s gave %s tokens to %lld prompt%s",
+		view_count(pin->tokens).text, dot, view_count(pin->pages).text,
+		view_bytes((double)pin->bytes).text, dot, kept_words(t, pin).text, dot,
 		view_count(pin->given).text, (long long)pin->prompts, plural(pin->prompts));
 }
 

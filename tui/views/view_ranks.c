@@ -76,8 +76,7 @@ static int put_sum(struct pen *p, int x, const char *number, const char *words)
 {
 	if (x + (int)(strlen(number) + strlen(words)) + 1 > p->r.w)
 		return x;
-	x += view_put(p, x, 1, INK_BRIGHT, "%s", number) + 1;
-	return x + view_put(p, x, 1, INK_DIM, "%s", words) + 3;
+	return x + view_say(p, x, 1, IN_BRIGHT "%s " IN_DIM "%s", number, words) + 3;
 }
 
 /* Of the session. */

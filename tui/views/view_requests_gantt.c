@@ -175,8 +175,8 @@ static void draw_legend(struct pen *p, const struct timeline *t, const struct ax
 		return;
 	}
 	for (int d = QUEUED; d < N_DID && x + 14 < p->r.w; d++) {
-		x += draw_did(p, x, y, (enum did)d) + 1;
-		x += view_put(p, x, y, INK_DIM, "%s  ", how[d].name);
+		x += draw_did(p, x, y, (enum did)d);
+		x += view_put(p, x, y, INK_DIM, " %s  ", how[d].name);
 	}
 }
 

@@ -103,17 +103,14 @@ static void draw_sharing(struct pen *p, int y, const struct tl_search *s)
 
 	if (!s->steps)
 		return;
-	x = view_put(p, 0, y, INK_DIM, s->over ? "pages at most " : "pages ");
-	x += view_put(p, x, y, INK_BRIGHT, "%d", pages);
-	x += view_put(p, x, y, INK_DIM, " of ");
-	x += view_put(p, x, y, INK_TEXT, "%d", unshared);
-	x += view_put(p, x, y, INK_DIM, " if unshared ");
+	x = view_say(p, 0, y,
+		IN_DIM "pages %s" IN_BRIGHT "%d" IN_DIM " of " IN_TEXT "%d" IN_DIM " if unshared ",
+		s->over ? "at most " : "", pages, unshared);
 	view_bar(p, x, y, bar_w, INK_BAR, unshared ? (double)pages / unshared : 0);
 	x += bar_w + 1;
-	x += view_put(p, x, y, INK_DIM, "saved ");
-	x += view_put(
-		p, x, y, INK_BRIGHT, "%s", view_percent(saved(s->sum_pages, s->sum_unshared)).text);
-	x += view_put(p, x, y, INK_DIM, p->r.w >= WIDE ? " over all steps" : "");
+	x += view_say(p, x, y, IN_DIM "saved " IN_BRIGHT "%s" IN_DIM "%s",
+		view_percent(saved(s->sum_pages, s->sum_unshared)).text,
+		p->r.w >= WIDE ? " over all steps" : "");
 	draw_shares(p, x + 3, y, s);
 }
 

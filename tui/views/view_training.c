@@ -124,8 +124,7 @@ static void put_series(
 
 	put_number(p, x, y, INK_BRIGHT, s, newest(t, s->at));
 	if (s->of_marks && !isnan(newest(t, s->at_marks))) {
-		x += view_put(p, x, y, INK_BRIGHT, "   \xc3\x97 ");
-		x += view_put(p, x, y, INK_DIM, "%s", s->of_marks) + 9;
+		x += view_say(p, x, y, IN_BRIGHT "   \xc3\x97 " IN_DIM "%s", s->of_marks) + 9;
 		put_number(p, x, y, INK_BRIGHT, s, newest(t, s->at_marks));
 	}
 	put_number(p, AXIS - 1, c.y, INK_DIM, s, r.most);
@@ -175,8 +174,7 @@ static void put_memory(struct pen *p, int y, const struct ev_training *m)
 	for (int i = 0; i < 3; i++) {
 		if (bytes[i] == EV_NULL_I)
 			continue;
-		x += view_put(p, x, y, INK_DIM, "%s ", of[i]);
-		x += view_put(p, x, y, INK_TEXT, "%s", view_bytes((double)bytes[i]).text);
+		x += view_say(p, x, y, IN_DIM "%s " IN_TEXT "%s", of[i], view_bytes((double)bytes[i]).text);
 		all += (double)bytes[i];
 	}
 	if (m->params > 0)

@@ -276,6 +276,25 @@ int view_put(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	return view_clip(p, x, y, p->r.w - x, ink, line);
 }
 
+int view_say(struct pen *p, int x, int y, const char *fmt, ...)
+{
+	static const char marks[] = IN_TEXT IN_BRIGHT IN_DIM;
+	struct pen in = *p;
+	char line[1024];
+	const int from = x;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	for (const char *at = line; *at; at += strcspn(at, marks)) {
+		while (*at && strchr(marks, *at))
+			in.ink = (uint8_t)(*at++ - 1);
+		x += pen_clip(&in, x, y, in.r.w - x, at, (long)strcspn(at, marks));
+	}
+	return x - from;
+}
+
 bool view_scroll(int key, int64_t *below, int page, int64_t most)
 {
 	switch (key) {

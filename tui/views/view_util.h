@@ -114,6 +114,13 @@ bool view_scroll(int key, int64_t *below, int page, int64_t most);
 int view_clip(struct pen *p, int x, int y, int w, enum ink ink, const char *text);
 int view_put(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
+/* The same in several inks: each IN_x in the form, or in what is put into it, begins one. (So a
+ * name in a foreign recording may choose among these three.) */
+int view_say(struct pen *p, int x, int y, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+#define IN_TEXT "\1" /* 1 more than INK_TEXT, … */
+#define IN_BRIGHT "\2"
+#define IN_DIM "\3"
 int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 /* A bar of `part` (0 … 1) of w columns, lower than the line, so that bars one above the other stay
