@@ -129,8 +129,7 @@ static bool take_row(struct timeline *t, struct tl_request *r, const struct even
 	case EV_rewind: r->rewind = ev->u.rewind; return r->rewind.request == r->id;
 	default:
 		tl_take_finish(t, r, ev);
-		return r->finish.request == r->id && r->finish.reason >= 0 &&
-			   r->finish.reason < EV_N_finish;
+		return r->finish.request == r->id && is_index(r->finish.reason, EV_N_finish);
 	}
 }
 

@@ -359,7 +359,8 @@ const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_
 int32_t timeline_group(const struct timeline *t, int32_t page);
 /* A page, 0 … n_pages - 1, with its story. */
 const struct tl_page *timeline_page(const struct timeline *t, int32_t page);
-/* The newest request of the conversation (chat, fork or run), or NULL. */
+bool timeline_of_conversation(enum ev_code_request_kind kind);
+/* The newest request of the conversation, or NULL. */
 const struct tl_request *timeline_chat(const struct timeline *t);
 /* Bytes of a token (not NUL-terminated, may be part of a character); "" if not known. Any id will
  * do. */
@@ -394,6 +395,9 @@ struct tl_latencies timeline_latencies(const struct timeline *t, const struct tl
  * arrival, or from the token before, up to the one that gave the token. The machine's speed has no
  * part in them. */
 struct tl_latencies timeline_latency_steps(const struct timeline *t, const struct tl_request *r);
+/* Of its user, or of its priority, in t->user or t->priority. */
+const struct tl_group *timeline_group_of(
+	const struct timeline *t, const struct tl_request *r, bool by_user);
 struct tl_target timeline_target(const struct timeline *t);
 struct tl_missed timeline_missed(const struct timeline *t, const struct tl_latencies *l);
 /* Tokens a second of one request or (0) of all, over the last second of engine time; of one that

@@ -11,7 +11,7 @@ enum { LOOK_BACK = 64 }; /* requests and abandoned branches among which an origi
 
 static const struct tl_abandoned *abandoned_of(const struct timeline *t, struct tl_branch b)
 {
-	return b.abandoned >= 0 && b.abandoned < t->n_abandoned ? &t->abandoned[b.abandoned] : NULL;
+	return is_index(b.abandoned, t->n_abandoned) ? &t->abandoned[b.abandoned] : NULL;
 }
 
 int32_t timeline_branch_length(const struct timeline *t, struct tl_branch b)
@@ -56,7 +56,7 @@ int32_t timeline_branch_id(const struct timeline *t, struct tl_branch b, int32_t
 
 	if (k)
 		return k->id;
-	return r && pos >= 0 && pos < r->n_prompt ? r->prompt[pos] : -1;
+	return r && is_index(pos, r->n_prompt) ? r->prompt[pos] : -1;
 }
 
 int32_t timeline_branch_common(const struct timeline *t, struct tl_branch a, struct tl_branch b)

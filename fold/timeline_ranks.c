@@ -70,8 +70,7 @@ bool tl_fold_traffic(struct timeline *t, const struct event *ev)
 	const struct ev_traffic *e = &ev->u.traffic;
 	struct tl_traffic *k;
 
-	if (e->rank < 0 || e->rank >= t->n_ranks || !lane_makes_sense(e) ||
-		!tl_step_is_open(t, e->step))
+	if (!is_index(e->rank, t->n_ranks) || !lane_makes_sense(e) || !tl_step_is_open(t, e->step))
 		return false;
 	k = tl_add(t, &t->traffic, &t->n_traffic, &t->cap_traffic, sizeof *k);
 	if (!k)
@@ -147,9 +146,7 @@ bool tl_fold_handover(struct timeline *t, const struct event *ev)
 
 	if (e->request < 1 || e->rank < 1)
 		return false;
-	if (t->n_handovers == TL_HANDOVERS)
-		memmove(t->handover, t->handover + 1, (size_t)--t->n_handovers * sizeof *t->handover);
-	h = &t->handover[t->n_handovers++];
+	h = tl_push(t->handover, &t->n_handovers, TL_HANDOVERS, sizeof *h);
 	h->e = *e;
 	tl_settle(&h->e, EV_handover, 0);
 	h->e.equal = e->equal == 1;

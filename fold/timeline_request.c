@@ -50,7 +50,7 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 	const struct ev_request *e = &ev->u.request;
 	struct tl_request *r;
 
-	if (e->request < 1 || e->kind < 0 || e->kind >= EV_N_request_kind ||
+	if (e->request < 1 || !is_index(e->kind, EV_N_request_kind) ||
 		(t->n_requests && e->request <= t->request[t->n_requests - 1].id))
 		return false;
 	if (e->request % TL_SLIDE == 0)
@@ -79,7 +79,7 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 	tl_take_request(t, r, ev);
 	tl_note_arrived(t, r, ev);
 	tl_run_arrived(t);
-	t->n_turns += tl_of_conversation(r->kind);
+	t->n_turns += timeline_of_conversation(r->kind);
 	if (r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork)
 		tl_find_origin(t, r, 0);
 	return true;
@@ -113,7 +113,7 @@ void tl_take_lookup(struct tl_request *r, const struct event *ev)
 
 bool tl_lookup_is_sound(const struct ev_lookup *e)
 {
-	return e->reason >= 0 && e->reason < EV_N_prefix && e->asked >= 0 && e->asked <= TL_POS_MAX &&
+	return is_index(e->reason, EV_N_prefix) && e->asked >= 0 && e->asked <= TL_POS_MAX &&
 		   e->hit >= 0 && e->hit <= e->asked;
 }
 
@@ -220,7 +220,7 @@ bool tl_fold_finish(struct timeline *t, const struct event *ev)
 	const struct ev_finish *e = &ev->u.finish;
 	struct tl_request *r = tl_request_find(t, e->request);
 
-	if (!r || r->state == TL_FINISHED || e->reason < 0 || e->reason >= EV_N_finish)
+	if (!r || r->state == TL_FINISHED || !is_index(e->reason, EV_N_finish))
 		return false;
 	r->state = TL_FINISHED;
 	tl_run_finished(t, r);

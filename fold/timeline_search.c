@@ -378,9 +378,7 @@ static bool fold_sharing(struct timeline *t, const struct ev_sharing *e, int64_t
 	s->sum_pages += s->pages;
 	s->sum_unshared += s->unshared;
 	s->last_step = e->step;
-	if (s->n_shares == TL_SHARES)
-		memmove(s->share, s->share + 1, (size_t)--s->n_shares);
-	s->share[s->n_shares++] =
+	*(uint8_t *)tl_push(s->share, &s->n_shares, TL_SHARES, sizeof *s->share) =
 		(uint8_t)(s->unshared > 0 ? 255 * (int64_t)(s->unshared - s->pages) / s->unshared : 0);
 	if (s->unshared > s->most_unshared) {
 		s->most_unshared = s->unshared;

@@ -142,7 +142,7 @@ void tl_drop_requests(struct timeline *t)
 
 	for (int32_t i = t->n_requests; i-- > 0;) {
 		struct tl_request r = t->request[i];
-		int sort = tl_of_conversation(r.kind);
+		int sort = timeline_of_conversation(r.kind);
 
 		if (r.state != TL_FINISHED || (n[sort] < TL_REQUESTS && tokens[sort] < TL_TOKENS)) {
 			n[sort]++;

@@ -207,20 +207,11 @@ void wrap_lines(struct wrap *w, int width, bool ascii)
 		line_end(w, from, at, indent);
 }
 
-int32_t wrap_find(const struct wrap *w, int32_t token)
+int32_t wrap_find(const struct wrap *w, int32_t owner)
 {
 	for (int32_t i = 0; w->owner && i < w->n_lines; i++)
 		for (size_t b = w->line[i].from; b < w->line[i].to; b++)
-			if (w->owner[b] >= token)
-				return i;
-	return -1;
-}
-
-int32_t wrap_find_given(const struct wrap *w, int32_t pos)
-{
-	for (int32_t i = 0; w->owner && i < w->n_lines; i++)
-		for (size_t b = w->line[i].from; b < w->line[i].to; b++)
-			if (w->owner[b] <= WRAP_GIVEN && WRAP_GIVEN - w->owner[b] >= pos)
+			if (owner >= 0 ? w->owner[b] >= owner : w->owner[b] <= owner)
 				return i;
 	return -1;
 }

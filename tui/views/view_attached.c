@@ -4,28 +4,19 @@
 
 enum { NAME_W = 15, SLOT_BAR_X = 40 };
 
-/* Views of what a request or a poll tells, and those of no engine. */
-static bool is_reported(int view)
+uint64_t view_unreported(const struct timeline *t)
 {
+	/* of what a request or a poll tells, and those of no engine */
 	const uint64_t reported = 1 << VIEW_CHAT | 1 << VIEW_NEXT | 1 << VIEW_PAGES | 1 << VIEW_BATCH |
 							  1 << VIEW_WATCH | 1 << VIEW_TREE | 1 << VIEW_LESSON;
 
-	return reported >> view & 1;
-}
-
-uint64_t view_unreported(const struct timeline *t)
-{
-	uint64_t unreported = 0;
-
-	_Static_assert((int)VIEW_N <= 64, "a bit for each view");
-	for (int i = 0; t->attached.on && i < VIEW_N; i++)
-		unreported |= (uint64_t)!is_reported(i) << i;
-	return unreported;
+	_Static_assert((int)VIEW_N < 64, "a bit for each view");
+	return t->attached.on ? (((uint64_t)1 << VIEW_N) - 1) & ~reported : 0;
 }
 
 void view_draw(int view, struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	if (!t->attached.on || is_reported(view)) {
+	if (!(view_unreported(t) >> view & 1)) {
 		views[view]->draw(p, t, s);
 		return;
 	}

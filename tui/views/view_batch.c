@@ -35,17 +35,12 @@ static void slot_add(struct slots *s, int number, int64_t request)
 	s->slot[at].request = request;
 }
 
-static int32_t first_step(const struct timeline *t, int columns)
-{
-	return t->n_steps > columns ? t->n_steps - columns : 0;
-}
-
 /* Slots in use, and those that were within the steps that are shown. */
 static struct slots find_slots(const struct timeline *t, int columns)
 {
 	struct slots s = { 0 };
 
-	for (int32_t i = first_step(t, columns); i < t->n_steps; i++)
+	for (int32_t i = view_first_step(t, columns); i < t->n_steps; i++)
 		for (int32_t b = 0; b < t->step[i].n_batch; b++) {
 			const struct tl_batch *m = &t->batch[t->step[i].batch_at + b];
 
@@ -94,7 +89,7 @@ static double height(const struct tl_batch *m)
 static void draw_chart(struct pen *p, const struct timeline *t, const struct slots *s, int y0)
 {
 	int columns = p->r.w - view_requests_indent(t);
-	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
+	for (int32_t i = view_first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
 		 i++, x++)
 		for (int32_t b = 0; b < t->step[i].n_batch; b++) {
 			const struct tl_batch *m = &t->batch[t->step[i].batch_at + b];

@@ -158,12 +158,7 @@ static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool a
 	if (s->y && (p->kind != LESSON_ITEM || p[-1].kind != LESSON_ITEM))
 		new_line(s, 0);
 	switch (p->kind) {
-	case LESSON_HEADING:
-		s->x = 0;
-		put(s, INK_BRIGHT, ATTR_BOLD, "", 0);
-		flow(s, 0, INK_BRIGHT, p->text ? p->text : "");
-		new_line(s, 0);
-		break;
+	case LESSON_HEADING: paragraph(s, 0, INK_BRIGHT, "", p->text); break;
 	case LESSON_PROSE: paragraph(s, 0, INK_TEXT, "", p->text); break;
 	case LESSON_ITEM: item(s, p); break;
 	case LESSON_CODE: paragraph(s, 2, INK_BRIGHT, "", p->text); break;
@@ -192,7 +187,6 @@ static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool a
 	}
 }
 
-/* How it went, and where it goes on. */
 /* The ranks of the session, as options. */
 static struct engine_options ranks_of(const struct timeline *t)
 {
@@ -222,6 +216,7 @@ static void what_next(struct sheet *s, const struct engine_options *now)
 	hint(s, view_form("%s is next, with another model: cutaway lesson %s", any, any).text);
 }
 
+/* How it went, and where it goes on. */
 static void the_end(struct sheet *s, const struct lesson *l)
 {
 	const struct engine_options now = ranks_of(s->t);

@@ -25,7 +25,7 @@ static struct next_columns columns(int w, bool zoomed)
 
 static bool by_rejection(const struct timeline *t, const struct tl_token *k)
 {
-	return k->draft >= 0 && k->draft < t->n_drafts && t->draft[k->draft].rule == EV_RULE_rejection;
+	return is_index(k->draft, t->n_drafts) && t->draft[k->draft].rule == EV_RULE_rejection;
 }
 
 /* The model's own distribution is another than that of the bars, once temperature or penalties

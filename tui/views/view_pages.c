@@ -76,7 +76,7 @@ static int put_readers(struct pen *p, int x, int y, const struct timeline *t, in
 		const struct tl_request *r = &t->request[i];
 		int32_t block = t->page[page].block;
 
-		if (block < 0 || block >= r->n_pages || r->pages[block] != page)
+		if (!is_index(block, r->n_pages) || r->pages[block] != page)
 			continue;
 		x += view_put_label(p, x, y, r->id) + 1;
 		n++;
@@ -208,7 +208,7 @@ static void put_ranks(struct pen *p, int y, const struct timeline *t)
 
 	for (int32_t i = 0; i < t->n_ranks && t->n_ranks > 1 && x < p->r.w; i++) {
 		const struct ev_rank *has = &t->rank[i].has;
-		const int64_t first = has->first_kv_head, last = first + has->kv_heads - 1;
+		const int64_t first = has->first_kv_head;
 
 		x += view_say(p, x, y, IN_DIM "%srank %d: " IN_TEXT "%s%s", i ? ", " : "", i,
 			has->layers < t->session.n_layers
@@ -217,8 +217,8 @@ static void put_ranks(struct pen *p, int y, const struct timeline *t)
 					  .text
 				: "",
 			first == EV_NULL_I ? "all heads"
-							   : view_form(first < last ? "heads %lld–%lld" : "head %lld",
-									 (long long)first, (long long)last)
+							   : view_form(has->kv_heads > 1 ? "heads %lld–%lld" : "head %lld",
+									 (long long)first, (long long)(first + has->kv_heads - 1))
 									 .text);
 	}
 }
@@ -273,7 +273,7 @@ static int put_table(
 		struct pen in = *p;
 		int32_t page = r->pages[b];
 
-		if (page < 0 || page >= t->n_pages)
+		if (!is_index(page, t->n_pages))
 			continue;
 		if (x + digits > p->r.w) {
 			x = LEFT;

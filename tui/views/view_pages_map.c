@@ -265,8 +265,7 @@ static void draw_group_name(
 	if (m->window > 0)
 		x += view_put(p, x, 0, INK_DIM, " of %lld", (long long)m->window);
 	view_put(p, x, 0, INK_DIM, ": %lld layer%s, %d of %s %s, %s each", (long long)m->layers,
-		plural(m->layers), used, view_count(m->pages).text,
-		m->kind == EV_MEMORY_KIND_recurrent || m->kind == EV_MEMORY_KIND_kept ? "states" : "pages",
+		plural(m->layers), used, view_count(m->pages).text, tl_keeps_states(m) ? "states" : "pages",
 		view_bytes((double)m->page_bytes).text);
 }
 

@@ -101,10 +101,9 @@ static void leaves_choose(
 /* A line of the tree: one request, or (several) a beginning that they share. */
 struct line {
 	const struct tl_request *r[LEAVES_MAX];
-	int n_r, depth;
+	int n_r;
+	struct view_rail rail;
 	int64_t from, pages; /* first page of its own, how many */
-	bool last;           /* of its siblings */
-	uint32_t open;       /* bit d: a branch of depth d goes on below */
 };
 struct tree {
 	struct line line[LINES_MAX];
@@ -118,10 +117,9 @@ static void tree_branch(
 	struct tree *tree, const struct line *in, int64_t at, int depth, int64_t size)
 {
 	bool taken[LEAVES_MAX] = { false };
-	int left = in->n_r;
 
 	for (int i = 0; i < in->n_r; i++) {
-		struct line child = { .depth = depth, .from = at, .open = in->open };
+		struct line child = { .rail.depth = depth, .from = at };
 
 		if (taken[i])
 			continue;
@@ -131,10 +129,6 @@ static void tree_branch(
 			taken[k] = true;
 			child.r[child.n_r++] = in->r[k];
 		}
-		left -= child.n_r;
-		child.last = !left;
-		if (depth > 0 && depth < 32 && left)
-			child.open |= 1u << depth;
 		tree_grow(tree, &child, size);
 	}
 }
@@ -153,14 +147,14 @@ static void tree_grow(struct tree *tree, const struct line *in, int64_t size)
 		upto = at_most(same, upto);
 	}
 	if (in->n_r > 1 && upto <= in->from) { /* nothing in common: no line of their own */
-		tree_branch(tree, in, in->from, in->depth, size);
+		tree_branch(tree, in, in->from, in->rail.depth, size);
 		return;
 	}
 	line = &tree->line[tree->n++];
 	*line = *in;
 	line->pages = upto - in->from;
 	if (in->n_r > 1)
-		tree_branch(tree, line, upto, in->depth + 1, size);
+		tree_branch(tree, line, upto, in->rail.depth + 1, size);
 }
 
 /* The most requests whose tree fits the rows. */
@@ -170,7 +164,7 @@ static void tree_make(
 	struct leaves l;
 
 	for (int most = rows; most > 0; most--) {
-		struct line all = { .depth = 0 };
+		struct line all = { .n_r = 0 };
 
 		leaves_choose(&l, t, s, most);
 		memcpy(all.r, l.r, sizeof all.r);
@@ -263,8 +257,7 @@ static int put_pages(struct pen *p, int x, int y, int64_t pages)
 
 static void draw_shared(struct pen *p, int y, const struct timeline *t, const struct line *line)
 {
-	int x = view_rails(p, 0, y, p->r.w, line->depth, line->open, true, line->last),
-		w = p->r.w - x - PAGES_W;
+	int x = view_rails(p, 0, y, p->r.w, &line->rail), w = p->r.w - x - PAGES_W;
 
 	for (int i = 0; i < line->n_r; i++)
 		w -= view_label_width(line->r[i]->id) + 1;
@@ -279,8 +272,7 @@ static void draw_leaf(struct pen *p, int y, const struct timeline *t, const stru
 {
 	const struct tl_request *r = line->r[0];
 	int reason_x = p->r.w < 44 ? p->r.w * 5 / 9 : p->r.w * REASON_X / 50;
-	int x = view_rails(p, 0, y, p->r.w, line->depth, line->open, true, line->last),
-		end = reason_x - PAGES_W - 2;
+	int x = view_rails(p, 0, y, p->r.w, &line->rail), end = reason_x - PAGES_W - 2;
 	char asks[VIEW_ASKS];
 
 	x += view_put_label(p, x, y, r->id) + 1;
@@ -295,8 +287,11 @@ static void draw_leaf(struct pen *p, int y, const struct timeline *t, const stru
 static void draw_tree(struct pen *p, const struct timeline *t, const struct view_state *s)
 {
 	struct tree tree;
+	uint64_t below = 0;
 
 	tree_make(&tree, t, s, p->r.h);
+	for (int i = tree.n; i-- > 0;)
+		below = view_rail(&tree.line[i].rail, below);
 	if (!tree.n && t->cleared)
 		view_put(p, 0, 0, INK_DIM, "empty: a setting emptied the cache, and no prompt came since");
 	for (int y = 0; y < tree.n; y++)

@@ -299,11 +299,9 @@ static void ranks_draw(struct pen *p, const struct timeline *t, struct view_stat
 	}
 	if (!t->n_ranks) {
 		view_empty(p, view_ranks.name,
-			t->attached.on
-				? "another server does not tell what its ranks do"
-				: "one rank computes the model; --tensor-parallel 2 at the start splits "
-				  "it over two, to the same bits; --prefill-ranks 1 gives prompts one of "
-				  "their own");
+			"one rank computes the model; --tensor-parallel 2 at the start splits "
+			"it over two, to the same bits; --prefill-ranks 1 gives prompts one of "
+			"their own");
 		return;
 	}
 	draw_head(p, t);

@@ -78,7 +78,7 @@ static int draw_run(
 	for (int32_t i = 0; i < t->n_stays; i++) {
 		const struct tl_stay *k = &t->stay[i];
 
-		if (k->slot >= 0 && k->slot < rows && k->from >= r->first && k->from <= r->last)
+		if (is_index(k->slot, rows) && k->from >= r->first && k->from <= r->last)
 			draw_stay(p, t, s, r, k, y + k->slot);
 	}
 	return y + rows;
@@ -104,10 +104,8 @@ static void draw_runs(struct pen *p, const struct timeline *t, struct view_state
 	int y = 1;
 
 	(void)state;
-	if (!t->n_runs || t->attached.on) {
-		view_empty(p, "runs",
-			t->attached.on ? "another server tells no steps"
-						   : "no run yet: try `/load 32`, then another /policy");
+	if (!t->n_runs) {
+		view_empty(p, "runs", "no run yet: try `/load 32`, then another /policy");
 		return;
 	}
 	for (int i = t->n_runs - n; i < t->n_runs; i++)

@@ -253,7 +253,7 @@ static void draft_words(
 
 static void row_draft(struct row *w, const struct timeline *t, const struct tl_token *k)
 {
-	const struct tl_draft *d = k->draft >= 0 && k->draft < t->n_drafts ? &t->draft[k->draft] : NULL;
+	const struct tl_draft *d = is_index(k->draft, t->n_drafts) ? &t->draft[k->draft] : NULL;
 
 	w->label = view_form("draft");
 	if (d) {

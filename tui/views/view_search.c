@@ -240,8 +240,7 @@ static void draw_text(struct pen *p, int x, int y, int w, const struct timeline 
 static void draw_row(struct pen *p, int y, const struct timeline *t, const struct tl_search *s,
 	const struct search_row *r)
 {
-	int x = view_rails(p, GUTTER, y, p->r.w / 2, r->depth, r->rails, true, r->last),
-		right = p->r.w - columns_w(p, s);
+	int x = view_rails(p, GUTTER, y, p->r.w / 2, &r->rail), right = p->r.w - columns_w(p, s);
 	enum glyph state = state_glyph(s, r);
 
 	if (r->won)

@@ -16,9 +16,7 @@ enum {
 struct node {
 	struct tl_branch b;      /* .pos: its length */
 	struct tl_branch origin; /* .request 0: it begins a conversation */
-	int depth;
-	uint64_t rails;  /* bit d: a line goes on at depth d */
-	bool fork, last; /* others diverge at the same position; it is the last of them */
+	struct view_rail rail;
 };
 struct tree {
 	struct node *made, *node; /* as found, and in the order of the screen */
@@ -68,15 +66,12 @@ static bool goes_on(const struct node *child, const struct node *parent)
 /* Depth first. The only continuation of its parent stays in its column, so that a plain
  * conversation is a plain list; what parts from within it, or beside others, is a column
  * further. */
-static void order(struct tree *g, const struct node *parent, int depth, uint64_t rails)
+static void order(struct tree *g, const struct node *parent, int depth)
 {
-	int n_on = 0, left = 0, deeper = depth + (depth < DEEPEST);
+	int n_on = 0;
 
-	for (int i = 0; i < g->n_made; i++) {
+	for (int i = 0; i < g->n_made; i++)
 		n_on += hangs_on(&g->made[i], parent) && goes_on(&g->made[i], parent);
-		left += hangs_on(&g->made[i], parent);
-	}
-	left -= n_on == 1;
 	/* those that part first, and the one that goes on below them */
 	for (int i = 0; i < 2 * g->n_made; i++) {
 		struct node *child = &g->made[i % g->n_made];
@@ -84,24 +79,25 @@ static void order(struct tree *g, const struct node *parent, int depth, uint64_t
 
 		if (!hangs_on(child, parent) || straight != (i >= g->n_made))
 			continue;
-		left -= !straight;
-		child->depth = straight ? depth : deeper;
-		child->fork = !straight;
-		child->last = !left;
-		child->rails = rails;
+		child->rail.straight = straight;
+		child->rail.depth = straight ? depth : (int)at_most(depth + 1, DEEPEST);
 		g->node[g->n++] = *child;
-		order(g, child, child->depth, child->fork && left ? rails | (uint64_t)1 << deeper : rails);
+		order(g, child, child->rail.depth);
 	}
 }
 
 static bool tree_make(struct tree *g, const struct timeline *t)
 {
+	uint64_t below = 0;
+
 	*g = (struct tree){ .made = calloc(2 * NODES_MAX, sizeof *g->made) };
 	if (!g->made)
 		return false;
 	g->node = g->made + NODES_MAX;
 	find_nodes(g, t);
-	order(g, NULL, 0, 0);
+	order(g, NULL, 0);
+	for (int i = g->n; i-- > 0;)
+		below = view_rail(&g->node[i].rail, below);
 	return true;
 }
 
@@ -199,7 +195,7 @@ static void draw_node(struct pen *p, int y, const struct timeline *t, const stru
 
 	if (active)
 		view_put(p, 0, y, INK_BRIGHT, "%s", glyph(p->c, GLYPH_ARROW));
-	x = view_rails(p, 2, y, p->r.w, n->depth, n->rails, n->fork, n->last);
+	x = view_rails(p, 2, y, p->r.w, &n->rail);
 	x += view_put_label(p, x, y, r->id) + 1;
 	own_words(words, sizeof words, t, n);
 	if (asks && r->text)

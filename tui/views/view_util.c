@@ -163,7 +163,7 @@ static const char *visible_form(
 
 bool view_is_special(const struct timeline *t, int32_t id)
 {
-	return id >= 0 && id < t->n_vocab && t->vocab[id].special;
+	return is_index(id, t->n_vocab) && t->vocab[id].special;
 }
 
 size_t view_add_token(const struct timeline *t, int32_t id, char *out, size_t cap, size_t used)
@@ -372,13 +372,22 @@ int view_put_label(struct pen *p, int x, int y, int64_t request)
 	return pen_printf(&in, x, y, "%s", view_label(request).text);
 }
 
-int view_rails(
-	struct pen *p, int x, int y, int end, int depth, uint64_t rails, bool parts, bool last)
+uint64_t view_rail(struct view_rail *r, uint64_t below)
 {
-	for (int d = 1; d <= depth && x + 3 < end; d++, x += 3) {
-		if (d == depth && parts)
-			view_put(p, x, y, INK_RULE, "%s", glyph(p->c, last ? GLYPH_TREE_END : GLYPH_TREE_MID));
-		else if (rails >> d & 1)
+	const uint64_t here = (uint64_t)1 << r->depth;
+
+	r->last = !(below & here);
+	r->open = below & (2 * here - 1);
+	return r->straight ? r->open : r->open | here;
+}
+
+int view_rails(struct pen *p, int x, int y, int end, const struct view_rail *r)
+{
+	for (int d = 1; d <= r->depth && x + 3 < end; d++, x += 3) {
+		if (d == r->depth && !r->straight)
+			view_put(
+				p, x, y, INK_RULE, "%s", glyph(p->c, r->last ? GLYPH_TREE_END : GLYPH_TREE_MID));
+		else if (r->open >> d & 1)
 			view_put(p, x, y, INK_RULE, "%s", glyph(p->c, GLYPH_TREE_DOWN));
 	}
 	return x;
@@ -388,7 +397,7 @@ bool view_clicked(struct view_state *s, const struct pen *p, int x, int y, int w
 {
 	const int at = s->click.x - p->r.x - x;
 
-	if (!s->click.on || s->click.y != p->r.y + y || y >= p->r.h || at < 0 || at >= w)
+	if (!s->click.on || s->click.y != p->r.y + y || y >= p->r.h || !is_index(at, w))
 		return false;
 	s->click.on = false;
 	return true;

@@ -66,6 +66,12 @@ bool view_is_chat(const struct tl_request *r);
  * the log told it; then those that it has not told of, in order of arrival. */
 int view_waits(const struct timeline *t, const struct tl_request **out, int n);
 
+bool view_is_waiting(const struct tl_request *r); /* or preempted; false for NULL */
+/* What the log told of its place in that order last; NULL: nothing. */
+const struct ev_queued *view_queued(const struct timeline *t, int64_t request);
+/* The first of the newest steps that fit so many columns. */
+int32_t view_first_step(const struct timeline *t, int columns);
+
 /* Tokens of a page, a possible number whatever a file says. */
 int64_t view_page_size(const struct timeline *t);
 /* Pages in a request's block table: fewer than its blocks where pages out of sight went back. */
@@ -135,11 +141,18 @@ void view_spark(struct pen *p, int x, int y, enum ink ink, double part);
 const char *view_asks(const struct tl_request *r, char *buf, size_t cap);
 /* Label of a request in its colour, bold. Returns the columns used. */
 int view_put_label(struct pen *p, int x, int y, int64_t request);
-/* The lines of a tree before a row of `depth`, 3 columns a level, up to column `end`: bit d of
- * rails: a line continues at depth d; parts: the row itself is a child, the last one or not.
- * Returns the column where they end. */
-int view_rails(
-	struct pen *p, int x, int y, int end, int depth, uint64_t rails, bool parts, bool last);
+/* Where a row of a tree stands; the rest follows from the rows below it. */
+struct view_rail {
+	int depth;     /* below 64 */
+	bool straight; /* it only goes on from the row above, in its column */
+	bool last;     /* of its parent's children */
+	uint64_t open; /* bit d: a line goes on at depth d */
+};
+/* From the last row up, with what it returned for the row below; 0 for the last one. */
+uint64_t view_rail(struct view_rail *r, uint64_t below);
+/* The lines of the tree before a row, 3 columns a level, up to column `end`. Returns the column
+ * where they end. */
+int view_rails(struct pen *p, int x, int y, int end, const struct view_rail *r);
 /* The cursor in a list: the whole row reversed, in one colour. */
 void view_mark_row(struct pen *p, int y);
 /* Whether w columns of a line, relative to the pen, were clicked; once. */
