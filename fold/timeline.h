@@ -389,8 +389,9 @@ int64_t timeline_turn_before(const struct timeline *t, int64_t request);
 /* Its answer was computed in another session or by another model, and only stands in this one. */
 bool timeline_carried(const struct tl_request *r);
 /* The latencies of a request so far: exact, of the tokens that it has now. NaN: of one carried
- * over. */
+ * over. It sorts the gaps between its tokens: timeline_waits() has all but ITL, and does not. */
 struct tl_latencies timeline_latencies(const struct timeline *t, const struct tl_request *r);
+struct tl_latencies timeline_waits(const struct timeline *t, const struct tl_request *r);
 /* The same counted in steps: of its wait those that ran without it, of others those from the
  * arrival, or from the token before, up to the one that gave the token. The machine's speed has no
  * part in them. */

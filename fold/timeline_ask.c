@@ -95,7 +95,7 @@ double timeline_rate(const struct timeline *t, int64_t request)
 	if (request && !r)
 		return (double)NAN;
 	if (r && r->finished)
-		return SECOND_NS / timeline_latencies(t, r).tpot;
+		return SECOND_NS / timeline_waits(t, r).tpot;
 	for (int32_t i = t->n_steps; i-- > 0 && ns < SECOND_NS;) {
 		const struct tl_step *s = &t->step[i];
 

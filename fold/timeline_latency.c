@@ -141,20 +141,28 @@ static double from_arrival(const struct tl_request *r, int64_t t_ns)
 	return t_ns == EV_NULL_I ? (double)NAN : (double)t_ns - (double)r->arrival_ns;
 }
 
-struct tl_latencies timeline_latencies(const struct timeline *t, const struct tl_request *r)
+struct tl_latencies timeline_waits(const struct timeline *t, const struct tl_request *r)
 {
 	const int64_t queued = r->admitted_ns != EV_NULL_I ? r->admitted_ns
 						   : r->finished               ? r->finished_ns
 													   : t->last_t_ns;
+
 	struct tl_latencies l =
 		latencies(t->attached.on ? (double)NAN : fmax(0, from_arrival(r, queued)),
 			from_arrival(r, r->first_token_ns), from_arrival(r, r->finished_ns));
 
 	if (timeline_carried(r))
 		l.queue = l.ttft = l.e2e = (double)NAN;
-	else if (!take_recorded(r, &l))
-		take_itl(r, itl_of, &l);
 	take_tpot(r, &l);
+	return l;
+}
+
+struct tl_latencies timeline_latencies(const struct timeline *t, const struct tl_request *r)
+{
+	struct tl_latencies l = timeline_waits(t, r);
+
+	if (!timeline_carried(r) && !take_recorded(r, &l))
+		take_itl(r, itl_of, &l);
 	return l;
 }
 

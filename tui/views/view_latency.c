@@ -205,7 +205,7 @@ static void draw_slowest(struct pen *p, const struct timeline *t, int y)
 	int x;
 
 	for (int32_t i = 0; i < t->n_requests; i++) {
-		const struct tl_latencies l = timeline_latencies(t, &t->request[i]);
+		const struct tl_latencies l = timeline_waits(t, &t->request[i]);
 
 		if (l.ttft > worst.ttft) {
 			worst = l;

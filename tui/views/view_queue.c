@@ -147,7 +147,7 @@ static void draw_waiter(
 		table_put(
 			table, AT_STEPS, INK_REJECTED, "%s preempted", glyph(table->p->c, GLYPH_MARK_REJECTED));
 	} else {
-		table_put(table, AT_WAIT, INK_TEXT, "%s", view_ns(timeline_latencies(t, r).queue).text);
+		table_put(table, AT_WAIT, INK_TEXT, "%s", view_ns(timeline_waits(t, r).queue).text);
 		table_put(table, AT_STEPS, INK_TEXT, "%s",
 			view_count((int64_t)timeline_latency_steps(t, r).queue).text);
 	}
