@@ -72,7 +72,7 @@ static struct columns columns_for(const struct pen *p, const struct timeline *t)
 	c.cost = p->r.w >= 62 ? c.predicted - 11 : 0;
 	c.tokens = 2 + c.name_w + 6;
 	room = ((c.cost ? c.cost : c.predicted) - 9 - c.tokens) / PLACE_W;
-	c.n_places = places_of(t) < room ? places_of(t) : room < 0 ? 0 : room;
+	c.n_places = at_least(at_most(places_of(t), room), 0);
 	c.places = c.tokens + 2;
 	return c;
 }

@@ -105,8 +105,7 @@ static void put_rows(struct pen *p, const struct timeline *t, struct view_state 
 	struct table table = { .p = p, .column = chosen, .n = n, .y = 1 };
 
 	/* the newest are seen while it goes on; scrolled up: from there on */
-	if (s->scroll[VIEW_LAYERS] > last)
-		s->scroll[VIEW_LAYERS] = last;
+	s->scroll[VIEW_LAYERS] = at_most(s->scroll[VIEW_LAYERS], last);
 	first = last - (int)(at_least(s->scroll[VIEW_LAYERS], 0));
 	table_heads(&table);
 	for (int i = first; i < t->n_changed && table.y < p->r.h - FOOT; i++) {

@@ -336,7 +336,7 @@ static int32_t stop_before(const struct lesson *l, int32_t i)
 /* The first part that came, or was answered, when the reader went on to part `at`. */
 static int32_t newest_part(const struct lesson *l, int64_t at)
 {
-	int32_t i = stop_before(l, at < 0 ? 0 : at < l->n ? (int32_t)at : l->n), asked = i;
+	int32_t i = stop_before(l, (int32_t)within(at, 0, l->n)), asked = i;
 
 	if (i < 0 || l->part[i].kind == LESSON_PAGE)
 		return i + 1;
@@ -356,8 +356,7 @@ static int place(struct sheet *s, const struct lesson *l, int rows, int64_t *bel
 		most = s->y - rows;
 	if (*below == VIEW_LESSON_NEWEST)
 		*below = s->newest_y < most ? most - s->newest_y : 0;
-	if (*below > most)
-		*below = most;
+	*below = at_most(*below, most);
 	return most - (int)*below;
 }
 

@@ -293,8 +293,7 @@ static bool key_next(int key, const struct timeline *t, struct view_state *s)
 		*at = 0;
 		return view_walk_tokens(key, t, s);
 	}
-	if (*at > k->n_candidates)
-		*at = k->n_candidates;
+	*at = at_most(*at, k->n_candidates);
 	if (key != KEY_ENTER_) {
 		*at += key == KEY_DOWN_ ? 1 : *at > 1 ? -1 : 0;
 		*at = within(*at, 1, k->n_candidates);

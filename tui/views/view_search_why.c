@@ -27,7 +27,7 @@ static struct view_text tree_words(const struct tl_search *s, const struct tl_no
 					 u.mean + u.bonus, u.mean, k->score, s->least, s->most, u.bonus, u.tries,
 					 u.above)
 			   : view_form("%d simulations; values from %.3f to %.3f, %.3f on average",
-					 k->visits < 0 ? 0 : k->visits, s->least, s->most, k->score);
+					 (int)at_least(k->visits, 0), s->least, s->most, k->score);
 }
 
 /* "log-probability -22.16 / 39 tokens ^ 1 = -0.568, length-normalised". */

@@ -22,8 +22,7 @@ static struct lanes lanes_of(const struct timeline *t, int w)
 {
 	struct lanes l = { .n = at_most(w / STEP_W, STEPS_MOST) };
 
-	if (l.n > t->n_steps)
-		l.n = t->n_steps;
+	l.n = at_most(l.n, t->n_steps);
 	if (!l.n || w < 1)
 		return (struct lanes){ 0 };
 	l.first = t->step + t->n_steps - l.n;

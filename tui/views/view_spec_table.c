@@ -121,10 +121,7 @@ static void draw_row(
 	};
 	struct pen word = table_cell(table, AT_DRAFT), label = table_cell(table, AT_LETTER);
 	const bool both = d->other >= 0 && d->verdict != EV_VERDICT_discarded;
-	const int most = word.r.w / 2, indent = d->depth <= 1     ? 0
-											: d->depth > most ? most
-															  : 2 * (d->depth - 1);
-	const int deep = at_most(indent, most);
+	const int deep = (int)within(2 * ((int64_t)d->depth - 1), 0, word.r.w / 2);
 
 	if (first || table->y == 1)
 		table_put(table, AT_STEP, INK_DIM, "%lld", (long long)d->step);

@@ -68,7 +68,7 @@ static int column_of(const struct timeline *t, int32_t i, int w)
 {
 	const int64_t x = (t->trained[i].nth * w - 1) / all_steps(t);
 
-	return x < 0 ? 0 : x < w ? (int)x : w - 1;
+	return (int)within(x, 0, w - 1);
 }
 
 static void put_marks(struct pen *p, const struct timeline *t, const struct series *s,
