@@ -270,10 +270,12 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 		draw_heads(p, &c, r, t->attached.on, y++);
 	for (int i = 0, won = winner(k); i < k->n_candidates && y < p->r.h; i++, y++) {
 		/* the winner is always shown: if it is below the visible rows, in the last one */
-		draw_candidate(p, t, r, k, y == p->r.h - 1 && won > i ? won : i, y, &c);
+		const int shown = y == p->r.h - 1 && won > i ? won : i;
+
+		draw_candidate(p, t, r, k, shown, y, &c);
 		if (view_clicked(s, p, 0, y, p->r.w))
-			s->cursor[VIEW_NEXT] = i + 1;
-		if (s->zoomed && s->focused && i + 1 == s->cursor[VIEW_NEXT])
+			s->cursor[VIEW_NEXT] = shown + 1;
+		if (s->zoomed && s->focused && shown + 1 == s->cursor[VIEW_NEXT])
 			view_mark_row(p, y);
 	}
 	if (p->r.h - y > 4)

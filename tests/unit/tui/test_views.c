@@ -212,6 +212,11 @@ static void the_winner_is_always_seen(void **state)
 			text = text_of(&view_next, &t, &s, 60, 2, false);
 			assert_non_null(strstr(text, "won"));
 			free(text);
+			/* a click takes what is shown there */
+			s.click.on = true;
+			s.click.y = 1;
+			free(text_of(&view_next, &t, &s, 60, 2, false));
+			assert_int_equal(s.cursor[VIEW_NEXT], at + 1);
 			looked++;
 			far += at >= 1;
 		}
