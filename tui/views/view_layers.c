@@ -126,8 +126,8 @@ static void put_sums(struct pen *p, const struct timeline *t)
 		ns += (double)t->changed[i].e.ns;
 	}
 	view_say(p, 0, p->r.h - 1,
-		IN_DIM "error of what a layer adds, rms: " IN_BRIGHT "%.1f %%" IN_DIM "%s \xc2\xb7 %s",
-		100 * sqrt(error),
+		IN_DIM "error of what a layer adds, rms: " IN_BRIGHT "%s" IN_DIM "%s \xc2\xb7 %s",
+		isnan(error) ? "not measured" : view_form("%.1f %%", 100 * sqrt(error)).text,
 		isnan(nearest) ? "" : view_form(", %.1f %% to the nearest", 100 * sqrt(nearest)).text,
 		view_ns(ns).text);
 }

@@ -20,6 +20,8 @@ static struct view_text tree_words(const struct tl_search *s, const struct tl_no
 {
 	struct search_uct u;
 
+	if (s->least > s->most)
+		return view_form("no simulation has ended yet");
 	return search_uct(s, k, &u)
 			   ? view_form(
 					 "UCT %.3f = %.3f (mean value %.3f of %.3f … %.3f) + %.3f (seldom tried: %d of "
@@ -45,6 +47,8 @@ static struct view_text score_words(const struct tl_search *s, double logp, int3
 	if (s->judge)
 		return view_form(
 			"%s gave it %.4g; log-probability %.2f over %d tokens", judge.text, score, logp, n);
+	if (n < 1)
+		return view_form("it has no token yet");
 	if (search_sort(s) == SEARCH_OF_BEAMS)
 		return view_form("log-probability %.2f / %d tokens ^ %g = %.3f, length-normalised", logp, n,
 			search_alpha(s), score);
