@@ -66,13 +66,13 @@ static int32_t answer_begin(const struct timeline *t, const struct tl_request *r
 static struct view_text end_words(const struct turn *n, const struct tl_request *r)
 {
 	const char *why = r->finish_why ? r->finish_why : "";
+	const int32_t own = r->n_prompt + r->n_tokens - answer_begin(n->t, r);
 	const char *words;
 
 	switch (r->finish.reason) {
 	case EV_FINISH_length:
-		return view_form("stopped at its limit of %s tokens%s%s",
-			view_count(r->n_prompt + r->n_tokens - answer_begin(n->t, r)).text, *why ? ": " : "",
-			why);
+		return view_form("stopped at its limit of %s token%s%s%s", view_count(own).text,
+			plural(own), *why ? ": " : "", why);
 	case EV_FINISH_stop: words = "stop string"; break;
 	case EV_FINISH_context: words = "the context is full"; break;
 	case EV_FINISH_cancelled:

@@ -259,9 +259,10 @@ static struct view_text gap_words(const struct timeline *t, const struct gap *g)
 	if (!t->n_steps || from < t->step[0].s.step)
 		return view_form("to step %" PRId64 ", whose work is no longer kept", to);
 	if (from == to)
-		return view_form("step %" PRId64 ", with %" PRId64 " rows of prompts", to, rows);
-	return view_form("%ssteps %" PRId64 " to %" PRId64 ", with %" PRId64 " rows of prompts",
-		lost ? "preempted, " : "", from, to, rows);
+		return view_form(
+			"step %" PRId64 ", with %" PRId64 " row%s of prompts", to, rows, plural(rows));
+	return view_form("%ssteps %" PRId64 " to %" PRId64 ", with %" PRId64 " row%s of prompts",
+		lost ? "preempted, " : "", from, to, rows, plural(rows));
 }
 
 static void draw_gap(struct pen *p, const struct timeline *t, int y)

@@ -232,7 +232,8 @@ static void draw_side(struct pen *p, const struct timeline *t, int32_t page)
 	if (!page_is_free(g) && timeline_group(t, page) == 0)
 		put_ranks(p, 1, t);
 	if (g->n_history > TL_PAGE_HISTORY)
-		view_put(p, 13, y++, INK_DIM, "%d events before these", g->n_history - TL_PAGE_HISTORY);
+		view_put(p, 13, y++, INK_DIM, "%d event%s before these", g->n_history - TL_PAGE_HISTORY,
+			plural(g->n_history - TL_PAGE_HISTORY));
 	y = put_history(p, y, p->r.h - y, g);
 	if (page_is_free(g) || y + 2 >= p->r.h)
 		return;

@@ -337,9 +337,9 @@ static void draw_pin(struct pen *p, int y, const struct timeline *t, const struc
 
 	x += view_put_label(p, x, y, pin->pin);
 	view_say(p, x, y,
-		IN_DIM " %s tokens %s " IN_TEXT "%s pages" IN_DIM ", %s %s %s" IN_DIM
+		IN_DIM " %s tokens %s " IN_TEXT "%s page%s" IN_DIM ", %s %s %s" IN_DIM
 			   " %s gave %s tokens to %lld prompt%s",
-		view_count(pin->tokens).text, dot, view_count(pin->pages).text,
+		view_count(pin->tokens).text, dot, view_count(pin->pages).text, plural(pin->pages),
 		view_bytes((double)pin->bytes).text, dot, kept_words(t, pin).text, dot,
 		view_count(pin->given).text, (long long)pin->prompts, plural(pin->prompts));
 }

@@ -102,7 +102,8 @@ static void draw_sums(struct pen *p, const struct timeline *t, const struct sums
 		return;
 	}
 	x = put_sum(p, 0, view_bytes(per(s->sent, s->rows)).text, "sent a token");
-	x = put_sum(p, x, view_form("%.0f", per(s->exchanges, s->steps)).text, "exchanges a step");
+	x = put_sum(p, x, view_form("%.0f", per(s->exchanges, s->steps)).text,
+		s->exchanges == s->steps ? "exchange a step" : "exchanges a step");
 	x = put_sum(
 		p, x, view_percent((double)s->exchange_ns / (ns > 0 ? ns : 1)).text, "of the time in them");
 	if (s->slowed_ns)

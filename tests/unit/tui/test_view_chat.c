@@ -56,7 +56,7 @@ static void ends_are_told(void **state)
 		const char *why, *words;
 	} ends[] = { { EV_FINISH_cancelled, NULL, "stopped by you" },
 		{ EV_FINISH_context, "8192 of 8192 tokens", "the context is full: 8192 of 8192 tokens" },
-		{ EV_FINISH_length, NULL, "stopped at its limit of 1 tokens" },
+		{ EV_FINISH_length, NULL, "stopped at its limit of 1 token" },
 		{ EV_FINISH_refused, "needs 40 pages, has 8", "refused: needs 40 pages, has 8" } };
 
 	(void)state;
