@@ -116,4 +116,5 @@ static inline int64_t tl_or_0(int64_t v)
 {
 	return v > 0 ? v : 0;
 }
-float tl_part(double p); /* outside of 0 … 1: NaN */
+float tl_part(double p);                    /* outside of 0 … 1: NaN */
+float tl_share(struct ev_span s, size_t i); /* of 16 bits; NaN: it is not there */

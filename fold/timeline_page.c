@@ -220,13 +220,8 @@ bool tl_fold_attention(struct timeline *t, const struct event *ev)
 	a->n_pages = (int32_t)n_pages;
 	a->threshold = e->threshold;
 	unpack_shares(a->share, e->share.data, e->share.size);
-	for (size_t l = 0; l < n_layers; l++) {
-		const unsigned char *p = e->near_zero.data;
-
-		a->near_zero[l] = p && 2 * l + 2 <= e->near_zero.size
-							  ? (float)(p[2 * l] | p[2 * l + 1] << 8) / 65535.0f
-							  : NAN;
-	}
+	for (size_t l = 0; l < n_layers; l++)
+		a->near_zero[l] = tl_share(e->near_zero, l);
 	heat_pages(t, r);
 	return true;
 }

@@ -163,7 +163,7 @@ bool tl_fold_rewind(struct timeline *t, const struct event *ev)
 
 	if (!r || r->state == TL_FINISHED || e->kept < r->n_prompt || e->kept > e->had)
 		return false;
-	tl_abandon(t, r, (int32_t)(at_most(e->kept, INT32_MAX)), ev->seq);
+	tl_abandon(t, r, (int32_t)at_most(e->kept, INT32_MAX), ev->seq);
 	r->rewind = *e;
 	r->rewind_seq = ev->seq;
 	if (r->computed > e->kept)

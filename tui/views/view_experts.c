@@ -4,7 +4,8 @@
 
 #include "tui/views/view_util.h"
 
-enum { SUMS = 5, LAYER = 6, FIGURES = 27, GAP = 2, NEVER = 1, LOAD, LATELY };
+enum { SUMS = 5, LAYER = 6, FIGURES = 27, GAP = 2 };
+enum { LOAD = 1, LATELY }; /* of a layer's shares: those of all rows, of the last ones */
 enum { AT_LAYER, AT_LAST, AT_ALL, AT_BITS, AT_BUSIEST, AT_UNUSED, N_COLUMNS };
 
 static bool has_experts(const struct tl_watched *w, int32_t layer)
@@ -12,14 +13,14 @@ static bool has_experts(const struct tl_watched *w, int32_t layer)
 	return !isnan(tl_layer_experts(w, layer)[3 * w->n]);
 }
 
-/* The most of columns `which` of experts first … of a cell. */
+/* The most of the shares `which` of experts first … of a cell. */
 static double cell_of(
 	const struct tl_watched *w, const float *value, int which, int32_t first, int32_t each)
 {
 	double most = 0;
 
 	for (int32_t i = first; i < first + each && i < w->n; i++)
-		most = fmax(most, (double)value[(which == LOAD ? 1 : 2) * w->n + i]);
+		most = fmax(most, (double)value[which * w->n + i]);
 	return most;
 }
 

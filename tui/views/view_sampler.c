@@ -335,8 +335,8 @@ static void draw_row(struct pen *p, int y, const struct row *w)
 	view_clip(p, label_w, y, value_w - 1, w->ink, w->value.text);
 	view_clip(p, label_w + value_w, y, p->r.w - label_w - value_w - bars_w,
 		w->off ? INK_DIM : INK_TEXT, w->words.text);
-	for (int i = 0; bars_w && w->left > 0 && i < (int)(w->left * BARS_W + 0.5); i++)
-		view_spark(p, p->r.w - BARS_W + i, y, w->off ? INK_BAR_CUT : INK_BAR, 0.75);
+	if (bars_w)
+		view_bar(p, p->r.w - BARS_W, y, BARS_W, w->off ? INK_BAR_CUT : INK_BAR, w->left);
 }
 
 enum { AT_POS, AT_TOKEN, AT_P, AT_BITS, AT_DRAW, AT_STEP, AT_FROM, NEAR_W = 69 };

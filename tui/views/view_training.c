@@ -25,7 +25,7 @@ static double value_of(const struct ev_trained *r, size_t at)
 	return *(const double *)(const void *)((const char *)r + at);
 }
 
-/* The newest that is there, up to step i; NaN: none. */
+/* The newest that is there; NaN: none. */
 static double newest(const struct timeline *t, size_t at)
 {
 	for (int32_t i = t->n_trained; i-- > 0;)
