@@ -239,7 +239,7 @@ static void the_end(struct sheet *s, const struct lesson *l)
 			"here.",
 			predicted, asked, right, holds, stated)
 			.text);
-	if (s->t->lesson.name)
+	if (s->t->lesson.name && s->live)
 		what_next(s, &now);
 	hint(s, "/lesson: all of them · /lesson off: back to the chat");
 }
