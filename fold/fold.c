@@ -43,6 +43,15 @@ void *tl_add(struct timeline *t, void *array, int32_t *n, int32_t *cap, size_t s
 	return memset(items + (size_t)(*n)++ * size, 0, size);
 }
 
+void *tl_push(void *items, int32_t *n, int32_t most, size_t size)
+{
+	char *first = items;
+
+	if (*n == most)
+		memmove(first, first + size, (size_t)-- * n * size);
+	return first + (size_t)(*n)++ * size;
+}
+
 bool tl_room(struct timeline *t, float **of, size_t n)
 {
 	float *more = realloc(*of, n * sizeof *more);
@@ -168,7 +177,7 @@ bool tl_fold_vocab(struct timeline *t, const struct event *ev)
 	const struct ev_vocab *e = &ev->u.vocab;
 	struct tl_vocab *v;
 
-	if (e->id < 0 || e->id >= t->n_vocab || e->bytes.size > INT32_MAX)
+	if (!is_index(e->id, t->n_vocab) || e->bytes.size > INT32_MAX)
 		return false;
 	v = &t->vocab[e->id];
 	if (v->bytes || !e->bytes.data)
@@ -259,7 +268,7 @@ void timeline_fold(struct timeline *t, const struct event *ev)
 	t->last_seq = ev->seq;
 	if (ev->t_ns > t->last_t_ns)
 		t->last_t_ns = ev->t_ns;
-	if ((int)ev->kind < 0 || ev->kind >= EV_N_KINDS || !tl_ints_in_bounds(ev) ||
+	if ((int)!is_index(ev->kind, EV_N_KINDS) || !tl_ints_in_bounds(ev) ||
 		!((int)fold[ev->kind](t, ev) & tl_fold_searches(t, ev)))
 		t->n_odd++;
 }

@@ -78,9 +78,13 @@ static int groups_of(const struct timeline *t, struct ev_memory out[TL_MEMORY])
 	return s->page_size > 0 && s->page_bytes > 0;
 }
 
-static bool is_state(const struct ev_memory *m)
+double formula_group_bytes(const struct ev_memory *m, double depth)
 {
-	return m->kind == EV_MEMORY_KIND_recurrent || m->kind == EV_MEMORY_KIND_kept;
+	if (tl_keeps_states(m))
+		return (double)m->page_bytes;
+	return m->page_size > 0 ? formula_kept(depth, (double)m->window) * (double)m->page_bytes /
+								  (double)m->page_size
+							: 0;
 }
 
 double formula_sequence_bytes(const struct timeline *t, double depth)
@@ -89,14 +93,8 @@ double formula_sequence_bytes(const struct timeline *t, double depth)
 	const int n = groups_of(t, g);
 	double bytes = 0;
 
-	for (int i = 0; i < n; i++) {
-		const double page = (double)g[i].page_bytes;
-
-		if (is_state(&g[i]))
-			bytes += page;
-		else if (g[i].page_size > 0)
-			bytes += formula_kept(depth, (double)g[i].window) * page / (double)g[i].page_size;
-	}
+	for (int i = 0; i < n; i++)
+		bytes += formula_group_bytes(&g[i], depth);
 	return bytes;
 }
 
@@ -107,7 +105,7 @@ double formula_token_bytes(const struct timeline *t)
 	double bytes = 0;
 
 	for (int i = 0; i < n; i++)
-		if (!is_state(&g[i]) && g[i].kind != EV_MEMORY_KIND_recent && g[i].page_size > 0)
+		if (!tl_keeps_states(&g[i]) && g[i].kind != EV_MEMORY_KIND_recent && g[i].page_size > 0)
 			bytes += (double)g[i].page_bytes / (double)g[i].page_size;
 	return bytes;
 }
@@ -120,7 +118,7 @@ double formula_attention_ops(const struct timeline *t, double depth)
 	double ops = 0;
 
 	for (int i = 0; i < n; i++)
-		if (!is_state(&g[i]) && g[i].kind != EV_MEMORY_KIND_recent)
+		if (!tl_keeps_states(&g[i]) && g[i].kind != EV_MEMORY_KIND_recent)
 			ops += 4 * width * (double)g[i].layers * formula_kept(depth, (double)g[i].window);
 	return ops;
 }

@@ -24,6 +24,8 @@ struct formula_stage {
 	bool ints; /* its weights are quantised: integer products */
 };
 struct formula_stage formula_stage(const struct timeline *t, int stage);
+/* Bytes of a sequence of this depth in one memory group. */
+double formula_group_bytes(const struct ev_memory *m, double depth);
 /* Bytes of keys, values and states that a sequence of this depth keeps, and operations of attention
  * for its newest row. */
 double formula_sequence_bytes(const struct timeline *t, double depth);

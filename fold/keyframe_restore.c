@@ -129,8 +129,7 @@ static bool take_row(struct timeline *t, struct tl_request *r, const struct even
 	case EV_rewind: r->rewind = ev->u.rewind; return r->rewind.request == r->id;
 	default:
 		tl_take_finish(t, r, ev);
-		return r->finish.request == r->id && r->finish.reason >= 0 &&
-			   r->finish.reason < EV_N_finish;
+		return r->finish.request == r->id && is_index(r->finish.reason, EV_N_finish);
 	}
 }
 
@@ -208,7 +207,7 @@ static int fold_searches(struct timeline *t, int64_t seq)
 
 		if (first <= last && o->rows(o->arg, TL_SEARCH_KINDS, first, last, tl_fold_search_again, t))
 			return -1;
-		done = last > done ? last : done;
+		done = at_least(last, done);
 	}
 	for (int32_t i = 0; i < t->n_searches && i < n; i++)
 		if (t->search[i].id == kept[i].id)

@@ -359,7 +359,8 @@ const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_
 int32_t timeline_group(const struct timeline *t, int32_t page);
 /* A page, 0 … n_pages - 1, with its story. */
 const struct tl_page *timeline_page(const struct timeline *t, int32_t page);
-/* The newest request of the conversation (chat, fork or run), or NULL. */
+bool timeline_of_conversation(enum ev_code_request_kind kind);
+/* The newest request of the conversation, or NULL. */
 const struct tl_request *timeline_chat(const struct timeline *t);
 /* Bytes of a token (not NUL-terminated, may be part of a character); "" if not known. Any id will
  * do. */
@@ -388,12 +389,16 @@ int64_t timeline_turn_before(const struct timeline *t, int64_t request);
 /* Its answer was computed in another session or by another model, and only stands in this one. */
 bool timeline_carried(const struct tl_request *r);
 /* The latencies of a request so far: exact, of the tokens that it has now. NaN: of one carried
- * over. */
+ * over. It sorts the gaps between its tokens: timeline_waits() has all but ITL, and does not. */
 struct tl_latencies timeline_latencies(const struct timeline *t, const struct tl_request *r);
+struct tl_latencies timeline_waits(const struct timeline *t, const struct tl_request *r);
 /* The same counted in steps: of its wait those that ran without it, of others those from the
  * arrival, or from the token before, up to the one that gave the token. The machine's speed has no
  * part in them. */
 struct tl_latencies timeline_latency_steps(const struct timeline *t, const struct tl_request *r);
+/* Of its user, or of its priority, in t->user or t->priority. */
+const struct tl_group *timeline_group_of(
+	const struct timeline *t, const struct tl_request *r, bool by_user);
 struct tl_target timeline_target(const struct timeline *t);
 struct tl_missed timeline_missed(const struct timeline *t, const struct tl_latencies *l);
 /* Tokens a second of one request or (0) of all, over the last second of engine time; of one that

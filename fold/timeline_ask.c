@@ -46,7 +46,7 @@ bool timeline_exact(const struct timeline *t)
 	return !exact || strcmp(exact, "off") != 0;
 }
 
-bool tl_of_conversation(enum ev_code_request_kind kind)
+bool timeline_of_conversation(enum ev_code_request_kind kind)
 {
 	return kind == EV_REQUEST_KIND_chat || kind == EV_REQUEST_KIND_fork ||
 		   kind == EV_REQUEST_KIND_run || kind == EV_REQUEST_KIND_served;
@@ -55,14 +55,14 @@ bool tl_of_conversation(enum ev_code_request_kind kind)
 const struct tl_request *timeline_chat(const struct timeline *t)
 {
 	for (int32_t i = t->n_requests; i-- > 0;)
-		if (tl_of_conversation(t->request[i].kind))
+		if (timeline_of_conversation(t->request[i].kind))
 			return &t->request[i];
 	return NULL;
 }
 
 const char *timeline_token_bytes(const struct timeline *t, int32_t id, int32_t *size)
 {
-	const struct tl_vocab *v = id >= 0 && id < t->n_vocab ? &t->vocab[id] : NULL;
+	const struct tl_vocab *v = is_index(id, t->n_vocab) ? &t->vocab[id] : NULL;
 
 	*size = v && v->bytes ? v->size : 0;
 	return *size ? v->bytes : "";
@@ -95,7 +95,7 @@ double timeline_rate(const struct timeline *t, int64_t request)
 	if (request && !r)
 		return (double)NAN;
 	if (r && r->finished)
-		return SECOND_NS / timeline_latencies(t, r).tpot;
+		return SECOND_NS / timeline_waits(t, r).tpot;
 	for (int32_t i = t->n_steps; i-- > 0 && ns < SECOND_NS;) {
 		const struct tl_step *s = &t->step[i];
 
@@ -123,7 +123,7 @@ static int64_t drafter_seq(const struct timeline *t)
 {
 	int64_t spec = setting_seq(t, "spec"), rule = setting_seq(t, "rule");
 
-	return spec > rule ? spec : rule;
+	return at_least(spec, rule);
 }
 
 bool timeline_drafter_since(const struct timeline *t, int64_t step)

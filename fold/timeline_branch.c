@@ -11,7 +11,7 @@ enum { LOOK_BACK = 64 }; /* requests and abandoned branches among which an origi
 
 static const struct tl_abandoned *abandoned_of(const struct timeline *t, struct tl_branch b)
 {
-	return b.abandoned >= 0 && b.abandoned < t->n_abandoned ? &t->abandoned[b.abandoned] : NULL;
+	return is_index(b.abandoned, t->n_abandoned) ? &t->abandoned[b.abandoned] : NULL;
 }
 
 int32_t timeline_branch_length(const struct timeline *t, struct tl_branch b)
@@ -56,14 +56,14 @@ int32_t timeline_branch_id(const struct timeline *t, struct tl_branch b, int32_t
 
 	if (k)
 		return k->id;
-	return r && pos >= 0 && pos < r->n_prompt ? r->prompt[pos] : -1;
+	return r && is_index(pos, r->n_prompt) ? r->prompt[pos] : -1;
 }
 
 int32_t timeline_branch_common(const struct timeline *t, struct tl_branch a, struct tl_branch b)
 {
 	int32_t n = timeline_branch_length(t, a), other = timeline_branch_length(t, b), at = 0;
 
-	n = other < n ? other : n;
+	n = at_most(other, n);
 	while (at < n) {
 		int32_t id = timeline_branch_id(t, a, at);
 
@@ -97,7 +97,7 @@ static int32_t begins(const struct timeline *t, const struct tl_request *r, stru
 	int32_t n = timeline_branch_length(t, b), at = 0;
 
 	if (q)
-		at = ids_common(q->prompt, q->n_prompt < n ? q->n_prompt : n, r->prompt, r->n_prompt);
+		at = ids_common(q->prompt, at_most(q->n_prompt, n), r->prompt, r->n_prompt);
 	while (at < n && at < r->n_prompt && timeline_branch_id(t, b, at) == r->prompt[at])
 		at++;
 	return at;

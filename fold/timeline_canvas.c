@@ -7,9 +7,9 @@ static bool is_sound(const struct ev_denoise *e)
 		e->tokens > EV_DENOISED_MOST)
 		return false;
 	return e->block_pos >= e->pos && e->block_pos <= e->block_end &&
-		   e->block_end <= e->pos + e->tokens && e->nth >= 1 && e->schedule >= 0 &&
-		   e->schedule < EV_N_schedule && e->cells.size % sizeof(struct ev_denoised) == 0 &&
-		   (e->cells.data || !e->cells.size);
+		   e->block_end <= e->pos + e->tokens && e->nth >= 1 &&
+		   is_index(e->schedule, EV_N_schedule) &&
+		   e->cells.size % sizeof(struct ev_denoised) == 0 && (e->cells.data || !e->cells.size);
 }
 
 /* The canvas of a request with masks alone; false: there is no memory for it. */

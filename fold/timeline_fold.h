@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/range.h"
 #include "fold/timeline.h"
 
 /* One for each kind of event. They return false for one that makes no sense; nothing is changed
@@ -31,7 +32,6 @@ void tl_fold_search_again(struct timeline *t, const struct event *ev);
 void tl_abandon(struct timeline *t, struct tl_request *r, int32_t pos, int64_t seq);
 /* Which branch a request's prompt goes on from. parent: only from this request, or 0. */
 void tl_find_origin(struct timeline *t, struct tl_request *r, int64_t parent);
-bool tl_of_conversation(enum ev_code_request_kind kind);
 
 /* What a request takes from its events, and from their rows when it is restored. */
 void tl_take_request(struct timeline *t, struct tl_request *r, const struct event *ev);
@@ -102,6 +102,8 @@ struct tl_request *tl_request_find(struct timeline *t, int64_t id);
 /* One more item of `size` bytes, of zeros, at the end of an array that `array` points to; NULL with
  * t->full set. */
 void *tl_add(struct timeline *t, void *array, int32_t *n, int32_t *cap, size_t size);
+/* Room at the end of a list that has at most so many: where it is full, the first one goes. */
+void *tl_push(void *items, int32_t *n, int32_t most, size_t size);
 /* Room for n floats; false, with t->full set: there is none, and what is there stays. */
 bool tl_room(struct timeline *t, float **of, size_t n);
 /* Copy of a span as a string; NULL if it is absent or memory ran out. */
@@ -114,4 +116,5 @@ static inline int64_t tl_or_0(int64_t v)
 {
 	return v > 0 ? v : 0;
 }
-float tl_part(double p); /* outside of 0 … 1: NaN */
+float tl_part(double p);                    /* outside of 0 … 1: NaN */
+float tl_share(struct ev_span s, size_t i); /* of 16 bits; NaN: it is not there */

@@ -123,6 +123,11 @@ static void take_itl(
 	free(each);
 }
 
+static struct tl_latencies latencies(double queue, double ttft, double e2e)
+{
+	return (struct tl_latencies){ queue, ttft, (double)NAN, (double)NAN, (double)NAN, e2e };
+}
+
 static void take_tpot(const struct tl_request *r, struct tl_latencies *l)
 {
 	const int64_t n = r->finished && r->finish.generated > 0 ? r->finish.generated : r->n_tokens;
@@ -136,37 +141,38 @@ static double from_arrival(const struct tl_request *r, int64_t t_ns)
 	return t_ns == EV_NULL_I ? (double)NAN : (double)t_ns - (double)r->arrival_ns;
 }
 
-struct tl_latencies timeline_latencies(const struct timeline *t, const struct tl_request *r)
+struct tl_latencies timeline_waits(const struct timeline *t, const struct tl_request *r)
 {
 	const int64_t queued = r->admitted_ns != EV_NULL_I ? r->admitted_ns
 						   : r->finished               ? r->finished_ns
 													   : t->last_t_ns;
-	struct tl_latencies l = { .queue =
-								  t->attached.on ? (double)NAN : fmax(0, from_arrival(r, queued)),
-		.ttft = from_arrival(r, r->first_token_ns),
-		.itl_p50 = (double)NAN,
-		.itl_p99 = (double)NAN,
-		.tpot = (double)NAN,
-		.e2e = from_arrival(r, r->finished_ns) };
+
+	struct tl_latencies l =
+		latencies(t->attached.on ? (double)NAN : fmax(0, from_arrival(r, queued)),
+			from_arrival(r, r->first_token_ns), from_arrival(r, r->finished_ns));
 
 	if (timeline_carried(r))
 		l.queue = l.ttft = l.e2e = (double)NAN;
-	else if (!take_recorded(r, &l))
-		take_itl(r, itl_of, &l);
 	take_tpot(r, &l);
+	return l;
+}
+
+struct tl_latencies timeline_latencies(const struct timeline *t, const struct tl_request *r)
+{
+	struct tl_latencies l = timeline_waits(t, r);
+
+	if (!timeline_carried(r) && !take_recorded(r, &l))
+		take_itl(r, itl_of, &l);
 	return l;
 }
 
 struct tl_latencies timeline_latency_steps(const struct timeline *t, const struct tl_request *r)
 {
 	const int64_t end = r->finished ? r->finish.step : t->last_step;
-	struct tl_latencies l = { .queue = steps_from_arrival(
-								  r, r->admitted_step == EV_NULL_I ? end : r->admitted_step),
-		.ttft = steps_from_arrival(r, r->first_step),
-		.itl_p50 = (double)NAN,
-		.itl_p99 = (double)NAN,
-		.tpot = (double)NAN,
-		.e2e = steps_from_arrival(r, r->finished ? r->finish.step : EV_NULL_I) };
+	struct tl_latencies l =
+		latencies(steps_from_arrival(r, r->admitted_step == EV_NULL_I ? end : r->admitted_step),
+			steps_from_arrival(r, r->first_step),
+			steps_from_arrival(r, r->finished ? r->finish.step : EV_NULL_I));
 
 	take_itl(r, steps_of, &l);
 	take_tpot(r, &l);

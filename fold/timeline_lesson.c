@@ -20,7 +20,7 @@ bool tl_fold_lesson(struct timeline *t, const struct event *ev)
 	const struct ev_lesson *e = &ev->u.lesson;
 	struct tl_lesson *l = &t->lesson;
 
-	if (e->action < 0 || e->action >= EV_N_lesson_action || e->text.size > MOST_TEXT)
+	if (!is_index(e->action, EV_N_lesson_action) || e->text.size > MOST_TEXT)
 		return false;
 	if (e->action != EV_LESSON_go_on)
 		forget(l);
@@ -63,7 +63,7 @@ bool tl_fold_answer(struct timeline *t, const struct event *ev)
 	const struct ev_answer *e = &ev->u.answer;
 	struct tl_answer *a;
 
-	if (e->ask < 0 || e->ask >= EV_N_ask || e->verdict < 0 || e->verdict >= EV_N_answer_verdict ||
+	if (!is_index(e->ask, EV_N_ask) || !is_index(e->verdict, EV_N_answer_verdict) ||
 		!t->lesson.text || t->lesson.n_answers == MOST_ANSWERS)
 		return false;
 	if (!(a = answer_of(t, e->part)))

@@ -16,7 +16,7 @@ bool tl_fold_memory(struct timeline *t, const struct event *ev)
 	const struct ev_memory *e = &ev->u.memory;
 
 	if (e->memory < 0 || e->memory > t->n_memory || e->memory >= TL_MEMORY || e->pages < 1 ||
-		e->pages > TL_PAGES_MAX || e->kind < 0 || e->kind >= EV_N_memory_kind)
+		e->pages > TL_PAGES_MAX || !is_index(e->kind, EV_N_memory_kind))
 		return false;
 	t->memory[e->memory] = *e;
 	t->n_memory = (int32_t)e->memory + 1; /* they come in order, all of them if one changed */
@@ -67,7 +67,7 @@ static bool table_set(struct timeline *t, struct tl_request *r, int64_t block, i
 	const bool whole = paged && (!visible || !strcmp(visible, "full"));
 	int32_t *added;
 
-	if (block < 0 || block >= TL_PAGES_MAX || (whole && block > r->n_pages))
+	if (!is_index(block, TL_PAGES_MAX) || (whole && block > r->n_pages))
 		return false;
 	while (r->n_pages <= block) {
 		added = tl_add(t, &r->pages, &r->n_pages, &r->cap_pages, sizeof *r->pages);
@@ -82,7 +82,7 @@ static bool table_set(struct timeline *t, struct tl_request *r, int64_t block, i
 /* After a copy the old page is released at the same block, where the new one stands already. */
 static void table_clear(struct tl_request *r, int64_t block, int32_t page)
 {
-	if (block < 0 || block >= r->n_pages || r->pages[block] != page)
+	if (!is_index(block, r->n_pages) || r->pages[block] != page)
 		return;
 	r->pages[block] = -1;
 	while (r->n_pages && r->pages[r->n_pages - 1] < 0)
@@ -134,7 +134,7 @@ bool tl_fold_page(struct timeline *t, const struct event *ev)
 	const struct ev_page *e = &ev->u.page;
 	struct tl_page *p;
 
-	if (e->page < 0 || e->page >= t->n_pages || e->action < 0 || e->action >= EV_N_page_action)
+	if (!is_index(e->page, t->n_pages) || !is_index(e->action, EV_N_page_action))
 		return false;
 	p = &t->page[e->page];
 	if (!page_act(t, p, e))
@@ -145,7 +145,7 @@ bool tl_fold_page(struct timeline *t, const struct event *ev)
 		p->heat = p->skipped = p->selected = 0; /* nobody looks at it */
 	p->history[p->n_history % TL_PAGE_HISTORY] = (struct tl_page_event){ .step = t->last_step + 1,
 		.t_ns = ev->t_ns,
-		.request = e->request > 0 ? e->request : 0,
+		.request = at_least(e->request, 0),
 		.other = e->other,
 		.action = (enum ev_code_page_action)e->action,
 		.block = tl_int32(e->block),
@@ -173,7 +173,7 @@ static void heat_pages(struct timeline *t, const struct tl_request *r)
 	for (int32_t b = 0; b < a->n_pages && b < r->n_pages; b++) {
 		float sum = 0;
 
-		if (r->pages[b] < 0 || r->pages[b] >= t->n_pages)
+		if (!is_index(r->pages[b], t->n_pages))
 			continue;
 		for (int32_t l = 0; l < a->n_layers; l++)
 			sum += a->share[(size_t)l * (size_t)a->n_pages + (size_t)b];
@@ -220,13 +220,8 @@ bool tl_fold_attention(struct timeline *t, const struct event *ev)
 	a->n_pages = (int32_t)n_pages;
 	a->threshold = e->threshold;
 	unpack_shares(a->share, e->share.data, e->share.size);
-	for (size_t l = 0; l < n_layers; l++) {
-		const unsigned char *p = e->near_zero.data;
-
-		a->near_zero[l] = p && 2 * l + 2 <= e->near_zero.size
-							  ? (float)(p[2 * l] | p[2 * l + 1] << 8) / 65535.0f
-							  : NAN;
-	}
+	for (size_t l = 0; l < n_layers; l++)
+		a->near_zero[l] = tl_share(e->near_zero, l);
 	heat_pages(t, r);
 	return true;
 }
@@ -259,7 +254,7 @@ bool tl_fold_head(struct timeline *t, const struct event *ev)
 	struct tl_request *r = tl_request_find(t, e->request);
 
 	if (!r || !tl_step_is_now(t, e->step) || !e->share.data || !e->share.size ||
-		e->share.size > INT32_MAX || e->layer < 0 || e->layer >= TL_MAX_LAYERS || e->head < 0 ||
+		e->share.size > INT32_MAX || !is_index(e->layer, TL_MAX_LAYERS) || e->head < 0 ||
 		e->head > INT32_MAX)
 		return false;
 	if (!tl_room(t, &r->attention.head_share, e->share.size))

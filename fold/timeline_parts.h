@@ -48,6 +48,12 @@ struct tl_roof { /* the best of n readings; 0: not measured */
 	int64_t t_ns; /* of the newest reading */
 };
 
+/* Its pages are states: they do not grow with the sequence. */
+static inline bool tl_keeps_states(const struct ev_memory *m)
+{
+	return m->kind == EV_MEMORY_KIND_recurrent || m->kind == EV_MEMORY_KIND_kept;
+}
+
 /* ---- drafters: their guesses, how they would do, windows, what was drafted ahead ---- */
 
 struct tl_draft {

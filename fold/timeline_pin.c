@@ -30,7 +30,7 @@ bool tl_fold_pin(struct timeline *t, const struct event *ev)
 	const struct ev_pin *e = &ev->u.pin;
 	struct tl_pin *p = tl_pin_find(t, e->pin);
 
-	if (e->pin < 1 || e->action < 0 || e->action >= EV_N_pin_action)
+	if (e->pin < 1 || !is_index(e->action, EV_N_pin_action))
 		return false;
 	if (e->action == EV_PIN_refused)
 		return true;

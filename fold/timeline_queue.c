@@ -39,23 +39,22 @@ static bool same_text(const char *a, const char *b)
 	return a && b ? !strcmp(a, b) : a == b;
 }
 
-static struct tl_group *user_group(struct timeline *t, const struct tl_request *r)
-{
-	int32_t i = 0;
-
-	while (i < t->n_users && i < TL_GROUPS - 1 && !same_text(t->user[i].user, r->user))
-		i++;
-	return &t->user[i];
-}
-
-static struct tl_group *priority_group(struct timeline *t, const struct tl_request *r)
+const struct tl_group *timeline_group_of(
+	const struct timeline *t, const struct tl_request *r, bool by_user)
 {
 	const int64_t priority = r->params.priority == EV_NULL_I ? 0 : r->params.priority;
+	const struct tl_group *g = by_user ? t->user : t->priority;
+	const int32_t n = at_most(by_user ? t->n_users : t->n_priorities, TL_GROUPS - 1);
 	int32_t i = 0;
 
-	while (i < t->n_priorities && i < TL_GROUPS - 1 && t->priority[i].priority != priority)
+	while (i < n && !(by_user ? same_text(g[i].user, r->user) : g[i].priority == priority))
 		i++;
-	return &t->priority[i];
+	return &g[i];
+}
+
+static struct tl_group *group_of(struct timeline *t, const struct tl_request *r, bool by_user)
+{
+	return (struct tl_group *)timeline_group_of(t, r, by_user);
 }
 
 void tl_name_group(struct timeline *t, struct tl_group *g, const struct ev_request *e)
@@ -79,14 +78,14 @@ void tl_note_arrived(struct timeline *t, const struct tl_request *r, const struc
 	t->open.arrived++;
 	if (!tl_waits_count(r))
 		return;
-	add_arrival(t, user_group(t, r), &t->n_users, ev);
-	add_arrival(t, priority_group(t, r), &t->n_priorities, ev);
+	add_arrival(t, group_of(t, r, true), &t->n_users, ev);
+	add_arrival(t, group_of(t, r, false), &t->n_priorities, ev);
 }
 
 /* A file's times may be any within the bounds; so are the sums. */
 static int64_t bounded_sum(int64_t a, int64_t b)
 {
-	return a + b < TL_INT_MAX ? a + b : TL_INT_MAX;
+	return at_most(a + b, TL_INT_MAX);
 }
 
 static void add_wait(struct tl_group *g, int64_t ns, int64_t steps)
@@ -94,8 +93,8 @@ static void add_wait(struct tl_group *g, int64_t ns, int64_t steps)
 	g->admitted++;
 	g->ns = bounded_sum(g->ns, ns);
 	g->steps = bounded_sum(g->steps, steps);
-	g->most_ns = ns > g->most_ns ? ns : g->most_ns;
-	g->most_steps = steps > g->most_steps ? steps : g->most_steps;
+	g->most_ns = at_least(ns, g->most_ns);
+	g->most_steps = at_least(steps, g->most_steps);
 }
 
 void tl_note_wait(struct timeline *t, const struct tl_request *r)
@@ -103,6 +102,6 @@ void tl_note_wait(struct timeline *t, const struct tl_request *r)
 	const int64_t ns = r->admitted_ns > r->arrival_ns ? r->admitted_ns - r->arrival_ns : 0;
 	const int64_t steps = r->admitted_step - r->arrived_step;
 
-	add_wait(user_group(t, r), ns, steps);
-	add_wait(priority_group(t, r), ns, steps);
+	add_wait(group_of(t, r, true), ns, steps);
+	add_wait(group_of(t, r, false), ns, steps);
 }

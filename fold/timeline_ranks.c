@@ -11,7 +11,7 @@ void tl_split_add(struct tl_split *s, const struct ev_rank *r)
 	s->tensor = part >= s->tensor ? part + 1 : s->tensor;
 	s->pipeline = stage >= s->pipeline ? stage + 1 : s->pipeline;
 	s->sequence = s->ranks / (s->tensor * s->pipeline);
-	s->sequence = s->sequence > 1 ? s->sequence : 1;
+	s->sequence = at_least(s->sequence, 1);
 }
 
 struct tl_split timeline_split(const struct timeline *t)
@@ -70,8 +70,7 @@ bool tl_fold_traffic(struct timeline *t, const struct event *ev)
 	const struct ev_traffic *e = &ev->u.traffic;
 	struct tl_traffic *k;
 
-	if (e->rank < 0 || e->rank >= t->n_ranks || !lane_makes_sense(e) ||
-		!tl_step_is_open(t, e->step))
+	if (!is_index(e->rank, t->n_ranks) || !lane_makes_sense(e) || !tl_step_is_open(t, e->step))
 		return false;
 	k = tl_add(t, &t->traffic, &t->n_traffic, &t->cap_traffic, sizeof *k);
 	if (!k)
@@ -97,7 +96,7 @@ static void add_traffic(struct tl_traffic *sum, const struct tl_traffic *k)
 	int64_t *to = &sum->steps;
 
 	for (const int64_t *v = &k->steps; v <= &k->control; v++, to++)
-		*to = *to + *v < TL_INT_MAX ? *to + *v : TL_INT_MAX;
+		*to = at_most(*to + *v, TL_INT_MAX);
 }
 
 void tl_ranks_step(struct timeline *t, struct tl_step *s)
@@ -147,9 +146,7 @@ bool tl_fold_handover(struct timeline *t, const struct event *ev)
 
 	if (e->request < 1 || e->rank < 1)
 		return false;
-	if (t->n_handovers == TL_HANDOVERS)
-		memmove(t->handover, t->handover + 1, (size_t)--t->n_handovers * sizeof *t->handover);
-	h = &t->handover[t->n_handovers++];
+	h = tl_push(t->handover, &t->n_handovers, TL_HANDOVERS, sizeof *h);
 	h->e = *e;
 	tl_settle(&h->e, EV_handover, 0);
 	h->e.equal = e->equal == 1;

@@ -50,7 +50,7 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 	const struct ev_request *e = &ev->u.request;
 	struct tl_request *r;
 
-	if (e->request < 1 || e->kind < 0 || e->kind >= EV_N_request_kind ||
+	if (e->request < 1 || !is_index(e->kind, EV_N_request_kind) ||
 		(t->n_requests && e->request <= t->request[t->n_requests - 1].id))
 		return false;
 	if (e->request % TL_SLIDE == 0)
@@ -59,7 +59,7 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 	if (!r)
 		return true;
 	*r = (struct tl_request){ .id = e->request,
-		.parent = e->parent > 0 ? e->parent : 0,
+		.parent = at_least(e->parent, 0),
 		.kind = (enum ev_code_request_kind)e->kind,
 		.state = TL_WAITING,
 		.admitted_ns = EV_NULL_I,
@@ -79,7 +79,7 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 	tl_take_request(t, r, ev);
 	tl_note_arrived(t, r, ev);
 	tl_run_arrived(t);
-	t->n_turns += tl_of_conversation(r->kind);
+	t->n_turns += timeline_of_conversation(r->kind);
 	if (r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork)
 		tl_find_origin(t, r, 0);
 	return true;
@@ -113,7 +113,7 @@ void tl_take_lookup(struct tl_request *r, const struct event *ev)
 
 bool tl_lookup_is_sound(const struct ev_lookup *e)
 {
-	return e->reason >= 0 && e->reason < EV_N_prefix && e->asked >= 0 && e->asked <= TL_POS_MAX &&
+	return is_index(e->reason, EV_N_prefix) && e->asked >= 0 && e->asked <= TL_POS_MAX &&
 		   e->hit >= 0 && e->hit <= e->asked;
 }
 
@@ -163,7 +163,7 @@ bool tl_fold_rewind(struct timeline *t, const struct event *ev)
 
 	if (!r || r->state == TL_FINISHED || e->kept < r->n_prompt || e->kept > e->had)
 		return false;
-	tl_abandon(t, r, (int32_t)(e->kept > INT32_MAX ? INT32_MAX : e->kept), ev->seq);
+	tl_abandon(t, r, (int32_t)at_most(e->kept, INT32_MAX), ev->seq);
 	r->rewind = *e;
 	r->rewind_seq = ev->seq;
 	if (r->computed > e->kept)
@@ -201,8 +201,8 @@ bool tl_fold_trim(struct timeline *t, const struct event *ev)
 
 	if (!r)
 		return false;
-	r->trimmed_tokens = tl_int32(e->tokens);
-	r->trimmed_turns = tl_int32(e->turns);
+	r->trimmed_tokens = tl_int32(tl_or_0(e->tokens));
+	r->trimmed_turns = tl_int32(tl_or_0(e->turns));
 	return true;
 }
 
@@ -220,7 +220,7 @@ bool tl_fold_finish(struct timeline *t, const struct event *ev)
 	const struct ev_finish *e = &ev->u.finish;
 	struct tl_request *r = tl_request_find(t, e->request);
 
-	if (!r || r->state == TL_FINISHED || e->reason < 0 || e->reason >= EV_N_finish)
+	if (!r || r->state == TL_FINISHED || !is_index(e->reason, EV_N_finish))
 		return false;
 	r->state = TL_FINISHED;
 	tl_run_finished(t, r);

@@ -13,11 +13,8 @@ static struct tl_run *begin(struct timeline *t)
 	struct tl_run *r = newest(t);
 	const char *policy = timeline_setting(t, "policy");
 
-	if (!r || r->requests > 1) {
-		if (t->n_runs == TL_RUNS)
-			memmove(t->run, t->run + 1, --t->n_runs * sizeof *t->run);
-		r = &t->run[t->n_runs++];
-	}
+	if (!r || r->requests > 1)
+		r = tl_push(t->run, &t->n_runs, TL_RUNS, sizeof *r);
 	*r = (struct tl_run){ .first = t->last_step + 1 };
 	ev_copy(r->policy, sizeof r->policy, ev_text(policy));
 	return r;
@@ -35,9 +32,9 @@ void tl_run_arrived(struct timeline *t)
 
 void tl_run_admitted(struct timeline *t, const struct tl_request *r)
 {
-	if (t->n_stays == TL_STAYS)
-		memmove(t->stay, t->stay + 1, --t->n_stays * sizeof *t->stay);
-	t->stay[t->n_stays++] = (struct tl_stay){ .request = r->id,
+	struct tl_stay *s = tl_push(t->stay, &t->n_stays, TL_STAYS, sizeof *s);
+
+	*s = (struct tl_stay){ .request = r->id,
 		.from = t->last_step + 1,
 		.read = EV_NULL_I,
 		.to = EV_NULL_I,
@@ -51,7 +48,7 @@ static void end_stay(struct timeline *t, const struct tl_request *r, int64_t to,
 
 		if (s->request != r->id || s->to != EV_NULL_I)
 			continue;
-		s->to = to < s->from ? s->from : to;
+		s->to = at_least(to, s->from);
 		s->read = r->first_step == EV_NULL_I ? EV_NULL_I : r->first_step + 1;
 		s->lost = lost;
 		return;

@@ -300,7 +300,7 @@ static bool fold_answer(struct tl_search *s, const struct ev_search *e)
 	k->answer_score = e->score;
 	k->answer_logp = e->logp;
 	k->answer_tokens = tl_int32(e->tokens);
-	k->answer_own = k->answer_tokens < k->tokens ? k->answer_tokens : k->tokens;
+	k->answer_own = at_most(k->answer_tokens, k->tokens);
 	return true;
 }
 
@@ -329,7 +329,7 @@ static void end(struct timeline *t, struct tl_search *s)
 static bool fold_won(struct timeline *t, struct tl_search *s, const struct ev_search *e)
 {
 	end(t, s);
-	s->winner = e->request > 0 ? e->request : 0;
+	s->winner = at_least(e->request, 0);
 	s->won_score = e->score;
 	s->won_logp = e->logp;
 	s->won_tokens = tl_int32(e->tokens);
@@ -378,9 +378,7 @@ static bool fold_sharing(struct timeline *t, const struct ev_sharing *e, int64_t
 	s->sum_pages += s->pages;
 	s->sum_unshared += s->unshared;
 	s->last_step = e->step;
-	if (s->n_shares == TL_SHARES)
-		memmove(s->share, s->share + 1, (size_t)--s->n_shares);
-	s->share[s->n_shares++] =
+	*(uint8_t *)tl_push(s->share, &s->n_shares, TL_SHARES, sizeof *s->share) =
 		(uint8_t)(s->unshared > 0 ? 255 * (int64_t)(s->unshared - s->pages) / s->unshared : 0);
 	if (s->unshared > s->most_unshared) {
 		s->most_unshared = s->unshared;

@@ -99,9 +99,7 @@ bool tl_fold_choice(struct timeline *t, const struct event *ev)
 
 	if (!tl_step_is_now(t, e->step))
 		return false;
-	if (t->n_choices == TL_CHOICES)
-		memmove(t->choice, t->choice + 1, (size_t)--t->n_choices * sizeof *c);
-	c = &t->choice[t->n_choices++];
+	c = tl_push(t->choice, &t->n_choices, TL_CHOICES, sizeof *c);
 	*c = (struct tl_choice){ .step = e->step,
 		.nodes = tl_int32(e->nodes),
 		.speed = or_nan(e->speed),

@@ -6,7 +6,7 @@
 
 bool tl_product_of(struct tl_product *p, const struct ev_product *e)
 {
-	if (e->stage < 0 || e->stage >= EV_N_stage || e->inputs < 1 || e->outputs < 1 || e->n < 1 ||
+	if (!is_index(e->stage, EV_N_stage) || e->inputs < 1 || e->outputs < 1 || e->n < 1 ||
 		e->bytes < 1 || e->row_bytes < 0)
 		return false;
 	*p = (struct tl_product){ .stage = (int32_t)e->stage,
@@ -50,8 +50,8 @@ bool tl_fold_outliers(struct timeline *t, const struct event *ev)
 	const struct ev_outliers *e = &ev->u.outliers;
 	struct tl_outliers *o;
 
-	if (e->nth < 0 || e->layer < 0 || e->layer >= TL_MAX_LAYERS || e->stage < 0 ||
-		e->stage >= EV_N_stage || e->channels < 1)
+	if (e->nth < 0 || !is_index(e->layer, TL_MAX_LAYERS) || !is_index(e->stage, EV_N_stage) ||
+		e->channels < 1)
 		return false;
 	if (!e->nth)
 		t->n_outliers = 0;
@@ -76,7 +76,7 @@ bool tl_fold_importance(struct timeline *t, const struct event *ev)
 	const struct ev_importance *e = &ev->u.importance;
 	struct tl_importance *i;
 
-	if (e->nth < 0 || e->layer < 0 || e->layer >= TL_MAX_LAYERS)
+	if (e->nth < 0 || !is_index(e->layer, TL_MAX_LAYERS))
 		return false;
 	if (!e->nth)
 		t->n_importance = 0;
@@ -121,7 +121,7 @@ double timeline_peak_bandwidth(const struct timeline *t)
 {
 	const double start = t->session.read_bandwidth;
 
-	return t->roof.n ? t->roof.reads : start > 0 ? start : 0;
+	return t->roof.n ? t->roof.reads : fmax(start, 0);
 }
 
 double timeline_bandwidth(const struct timeline *t)

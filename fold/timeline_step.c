@@ -20,7 +20,7 @@ bool tl_step_is_now(struct timeline *t, int64_t step)
 static void touch_pages(struct timeline *t, const struct tl_request *r, int64_t step)
 {
 	for (int32_t i = 0; i < r->n_pages; i++)
-		if (r->pages[i] >= 0 && r->pages[i] < t->n_pages)
+		if (is_index(r->pages[i], t->n_pages))
 			t->page[r->pages[i]].last_used_step = step;
 }
 
@@ -30,7 +30,7 @@ bool tl_fold_batch(struct timeline *t, const struct event *ev)
 	struct tl_request *r = tl_request_find(t, e->request);
 	struct tl_batch *b;
 
-	if (!r || e->work < 0 || e->work >= EV_N_work || e->rows < 0 || e->pos < 0 ||
+	if (!r || !is_index(e->work, EV_N_work) || e->rows < 0 || e->pos < 0 ||
 		!tl_step_is_open(t, e->step))
 		return false;
 	b = tl_add(t, &t->batch, &t->n_batch, &t->cap_batch, sizeof *b);
@@ -102,7 +102,7 @@ bool tl_fold_step(struct timeline *t, const struct event *ev)
 	*s = t->open;
 	s->s = *e;
 	tl_settle(&s->s, EV_step, 0); /* so that no view has to ask of each whether it is there */
-	s->s.hold = e->hold >= 0 && e->hold < EV_N_hold ? e->hold : EV_NULL_I;
+	s->s.hold = is_index(e->hold, EV_N_hold) ? e->hold : EV_NULL_I;
 	s->s.hold_first = e->hold_first > 0 ? e->hold_first : EV_NULL_I;
 	s->drafters_known = e->drafters_ns >= 0;
 	t->last_step = e->step;

@@ -39,7 +39,7 @@ bool tl_fold_changed(struct timeline *t, const struct event *ev)
 	const struct ev_changed *e = &ev->u.changed;
 	struct tl_changed *to;
 
-	if (e->step < 1 || e->layer < 0 || e->layer >= TL_MAX_LAYERS || e->layers <= e->layer)
+	if (e->step < 1 || !is_index(e->layer, TL_MAX_LAYERS) || e->layers <= e->layer)
 		return false;
 	if (t->n_changed == TL_MAX_LAYERS)
 		return true;

@@ -60,9 +60,8 @@ void tl_unpack_token(struct tl_token *k, const struct ev_token *e, int64_t seq)
 
 bool tl_token_fits(const struct timeline *t, const struct tl_token *last, const struct tl_token *k)
 {
-	return k->pos >= 0 && k->pos <= TL_POS_MAX && k->step >= 0 && k->id >= 0 &&
-		   k->id < t->n_vocab && k->source < EV_N_source &&
-		   (!last || (k->pos > last->pos && k->step >= last->step));
+	return k->pos >= 0 && k->pos <= TL_POS_MAX && k->step >= 0 && is_index(k->id, t->n_vocab) &&
+		   k->source < EV_N_source && (!last || (k->pos > last->pos && k->step >= last->step));
 }
 
 bool tl_fold_token(struct timeline *t, const struct event *ev)
@@ -71,8 +70,8 @@ bool tl_fold_token(struct timeline *t, const struct event *ev)
 	struct tl_request *r = tl_request_find(t, e->request);
 	struct tl_token *k;
 
-	if (!r || r->state == TL_FINISHED || e->id < 0 || e->id > INT32_MAX || e->source < 0 ||
-		e->source >= EV_N_source ||
+	if (!r || r->state == TL_FINISHED || e->id < 0 || e->id > INT32_MAX ||
+		!is_index(e->source, EV_N_source) ||
 		!tl_token_fits(t, r->n_tokens ? &r->token[r->n_tokens - 1] : NULL,
 			&(struct tl_token){ .step = e->step,
 				.pos = e->pos,
@@ -146,8 +145,8 @@ bool tl_fold_draft(struct timeline *t, const struct event *ev)
 	struct tl_request *r = tl_request_find(t, e->request);
 	struct tl_draft *d;
 
-	if (!r || e->verdict < 0 || e->verdict >= EV_N_verdict || e->rule < 0 || e->rule >= EV_N_rule ||
-		e->pos < 0 || e->nth < 1 || !tl_step_is_open(t, e->step))
+	if (!r || !is_index(e->verdict, EV_N_verdict) || !is_index(e->rule, EV_N_rule) || e->pos < 0 ||
+		e->nth < 1 || !tl_step_is_open(t, e->step))
 		return false;
 	d = tl_add(t, &t->draft, &t->n_drafts, &t->cap_drafts, sizeof *d);
 	if (!d)
@@ -159,10 +158,10 @@ bool tl_fold_draft(struct timeline *t, const struct event *ev)
 		.id = tl_int32(e->id),
 		.winner = tl_int32(e->winner),
 		.top = tl_int32(e->top),
-		.parent = e->parent >= 0 && e->parent < e->nth ? (int32_t)e->parent : tl_int32(e->nth) - 1,
+		.parent = is_index(e->parent, e->nth) ? (int32_t)e->parent : tl_int32(e->nth) - 1,
 		/* of old: a chain */
 		.depth = e->depth >= 1 ? tl_int32(e->depth) : tl_int32(e->nth),
-		.other = e->other >= 0 && e->other < EV_N_verdict ? (int32_t)e->other : -1,
+		.other = is_index(e->other, EV_N_verdict) ? (int32_t)e->other : -1,
 		.other_arrival = (float)e->other_arrival,
 		.other_winner_arrival = (float)e->other_winner_arrival,
 		.verdict = (enum ev_code_verdict)e->verdict,
@@ -182,7 +181,7 @@ bool tl_fold_ahead(struct timeline *t, const struct event *ev)
 	const struct ev_ahead *e = &ev->u.ahead;
 	struct ev_ahead *a;
 
-	if (!tl_request_find(t, e->request) || e->came < 0 || e->came >= EV_N_ahead ||
+	if (!tl_request_find(t, e->request) || !is_index(e->came, EV_N_ahead) ||
 		!tl_step_is_open(t, e->step))
 		return false;
 	a = tl_add(t, &t->ahead, &t->n_aheads, &t->cap_aheads, sizeof *a);

@@ -1,12 +1,11 @@
 /* Part of the timeline: experts and states at the newest watched row. */
 #include "fold/timeline_fold.h"
 
-static float shared(struct ev_span s, size_t i)
+float tl_share(struct ev_span s, size_t i)
 {
-	uint16_t share = 0;
+	uint16_t share;
 
-	ev_item(s, i, &share, sizeof share);
-	return (float)share / 65535.0f;
+	return ev_item(s, i, &share, sizeof share) ? (float)share / 65535.0f : NAN;
 }
 
 static bool sizes_fit(const struct ev_experts *e, size_t layers)
@@ -25,8 +24,8 @@ static void unpack_experts(float *value, const struct ev_experts *e, size_t laye
 	for (size_t l = 0; l < layers; l++, value += 3 * n + 1) {
 		for (size_t i = 0; i < n; i++) {
 			value[i] = (float)((const unsigned char *)e->chosen.data)[l * n + i] / 255.0f;
-			value[n + i] = shared(e->load, l * n + i);
-			value[2 * n + i] = shared(e->load_ema, l * n + i);
+			value[n + i] = tl_share(e->load, l * n + i);
+			value[2 * n + i] = tl_share(e->load_ema, l * n + i);
 		}
 		ev_item(e->entropy, l, &value[3 * n], sizeof *value);
 	}

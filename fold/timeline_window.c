@@ -142,7 +142,7 @@ void tl_drop_requests(struct timeline *t)
 
 	for (int32_t i = t->n_requests; i-- > 0;) {
 		struct tl_request r = t->request[i];
-		int sort = tl_of_conversation(r.kind);
+		int sort = timeline_of_conversation(r.kind);
 
 		if (r.state != TL_FINISHED || (n[sort] < TL_REQUESTS && tokens[sort] < TL_TOKENS)) {
 			n[sort]++;
@@ -212,7 +212,7 @@ const struct tl_page *timeline_page(const struct timeline *t, int32_t page)
 
 	if (!p->n_unfolded || n >= TL_PAGE_HISTORY || !t->older.history)
 		return p;
-	n = TL_PAGE_HISTORY - n < p->n_unfolded ? TL_PAGE_HISTORY - n : p->n_unfolded;
+	n = at_most(TL_PAGE_HISTORY - n, p->n_unfolded);
 	n = t->older.history(t->older.arg, page, old, n); /* the newest first */
 	for (int32_t i = 0; i < n; i++)
 		p->history[(p->n_unfolded - 1 - i) % TL_PAGE_HISTORY] = old[i];

@@ -100,8 +100,10 @@ static int read_file(const char *path, char **text, size_t *size, struct err *e)
 		err_set(e, ERR_MEMORY, "no memory for a lesson");
 	}
 	fclose(in);
-	if (rc)
+	if (rc) { /* as of a folder */
 		free(*text);
+		*text = NULL;
+	}
 	return rc;
 }
 

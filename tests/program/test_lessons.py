@@ -102,6 +102,8 @@ def test_own():
     for args in ([], ["--test"], ["sheet"]):
         status, out, err = cutaway("lesson", *args, "kv-cash", "--model", TINY)
         check("a name that is not there", status == 2 and "did you mean kv-cache?" in err, (args, status, out + err))
+    status, out, err = cutaway("lesson", TMP.name + "/", "--model", TINY)
+    check("a folder is no lesson", "Is a directory" in err, (status, out + err))
 
 
 def test_sheet():

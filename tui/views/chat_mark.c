@@ -110,7 +110,7 @@ static bool measure(const struct marking *m, int width[COLUMNS])
 	for (int i = 0; i < m->n_cells; i++) {
 		const int w = cell_width(m, &m->cell[i]), x = i % m->columns;
 
-		width[x] = w > width[x] ? w : width[x];
+		width[x] = at_least(w, width[x]);
 	}
 	for (int x = 0; x < m->columns; x++)
 		sum += width[x] + (x ? 3 : 0);
@@ -171,7 +171,7 @@ static void begin_table(struct marking *m, const MD_BLOCK_TABLE_DETAIL *d)
 {
 	begin_line(m);
 	m->n_cells = 0;
-	m->columns = (int)(d->col_count < COLUMNS ? d->col_count : COLUMNS);
+	m->columns = (int)(at_most(d->col_count, COLUMNS));
 	m->table = m->out.size;
 }
 

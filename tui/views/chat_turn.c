@@ -1,6 +1,7 @@
 /* See chat_turn.h. */
 #include "tui/views/chat_turn.h"
 
+#include "base/ids.h"
 #include "base/with_files.h"
 #include "tui/views/search_tree.h"
 
@@ -38,9 +39,8 @@ static bool same_question(const struct timeline *t, const struct tl_request *r)
 
 static bool begins_alike(const struct tl_request *a, const struct tl_request *b)
 {
-	int32_t n = a->n_prompt < b->n_prompt ? a->n_prompt : b->n_prompt;
-
-	return !n || !memcmp(a->prompt, b->prompt, (size_t)n * sizeof *a->prompt);
+	return ids_common(a->prompt, a->n_prompt, b->prompt, b->n_prompt) ==
+		   at_most(a->n_prompt, b->n_prompt);
 }
 
 /* Of two such turns with the same prompt, one is a retry of the other. */
@@ -66,13 +66,13 @@ static int32_t answer_begin(const struct timeline *t, const struct tl_request *r
 static struct view_text end_words(const struct turn *n, const struct tl_request *r)
 {
 	const char *why = r->finish_why ? r->finish_why : "";
+	const int32_t own = r->n_prompt + r->n_tokens - answer_begin(n->t, r);
 	const char *words;
 
 	switch (r->finish.reason) {
 	case EV_FINISH_length:
-		return view_form("stopped at its limit of %s tokens%s%s",
-			view_count(r->n_prompt + r->n_tokens - answer_begin(n->t, r)).text, *why ? ": " : "",
-			why);
+		return view_form("stopped at its limit of %s token%s%s%s", view_count(own).text,
+			plural(own), *why ? ": " : "", why);
 	case EV_FINISH_stop: words = "stop string"; break;
 	case EV_FINISH_context: words = "the context is full"; break;
 	case EV_FINISH_cancelled:
@@ -138,8 +138,7 @@ static struct view_text state_words(const struct turn *n, const struct tl_reques
 		return view_form("its pages went to another request; it will be computed again");
 	if (!r->n_tokens)
 		return view_form("reading the prompt: %s of %s tokens",
-			view_count(r->computed < r->n_prompt ? r->computed : r->n_prompt).text,
-			view_count(r->n_prompt).text);
+			view_count(at_most(r->computed, r->n_prompt)).text, view_count(r->n_prompt).text);
 	return n->after;
 }
 
@@ -250,6 +249,15 @@ static bool shows(const struct wrap *w, int64_t token)
 	return i < w->size && w->owner;
 }
 
+static void wrap_turn(struct turn *n, int width, bool ascii)
+{
+	wrap_lines(&n->asked, width, ascii);
+	wrap_lines(&n->answer, width, ascii);
+	n->n_lines = 2 * (n->rule != NULL) + !n->same_question + !!*n->trimmed.text +
+				 !!*n->abandoned.text + !!*n->files.text + !!*n->thought.text + n->asked.n_lines +
+				 n->answer.n_lines + !!*n->after.text;
+}
+
 void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_request *r,
 	const struct turn_look *look)
 {
@@ -276,15 +284,12 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 		n->thought.text[0] = '\0';
 		add_answer(n, t, r);
 	}
-	wrap_lines(&n->asked, look->width, look->ascii);
 	wrap_lines(&n->answer, look->width, look->ascii);
 	/* a running answer has a line for its cursor from the start */
 	if (!n->answer.n_lines && r->state == TL_RUNNING && r->n_tokens)
 		n->after = view_form(" ");
 	n->after = loop_words(n, r, state_words(n, r));
-	n->n_lines = 2 * (n->rule != NULL) + !n->same_question + !!*n->trimmed.text +
-				 !!*n->abandoned.text + !!*n->files.text + !!*n->thought.text + n->asked.n_lines +
-				 n->answer.n_lines + !!*n->after.text;
+	wrap_turn(n, look->width, look->ascii);
 }
 
 const struct tl_search *turn_searching(const struct timeline *t)
@@ -311,13 +316,12 @@ void turn_of_waiting(struct turn *n, const struct timeline *t, const struct view
 	wrap_add_text(&n->asked, w->text[i], size);
 	if (w->text[i][size])
 		wrap_add_text(&n->asked, "…", strlen("…"));
-	wrap_lines(&n->asked, width, ascii);
 	if (i + 1 == w->n)
 		n->after = w->n == 1 ? view_form("%s · Esc takes it back", w->why)
 							 : view_form("%d turns %s · Esc takes the newest back", w->n, w->why);
 	if (i > 0 && i + TURNS_WAITING == w->n)
 		n->trimmed = view_form("… %d more before", i);
-	n->n_lines = !n->same_question + !!*n->trimmed.text + n->asked.n_lines + !!*n->after.text;
+	wrap_turn(n, width, ascii);
 }
 
 void turn_of_words(struct turn *n, const struct timeline *t, const char *words)
@@ -339,8 +343,6 @@ void turn_of_search(
 	leads = !s->over && view_search_leading(t, s, text, sizeof text);
 	if (leads)
 		wrap_add_text(&n->answer, text, strlen(text));
-	wrap_lines(&n->asked, width, ascii);
-	wrap_lines(&n->answer, width, ascii);
 	n->after =
 		s->over ? view_form("no answer: %.80s", s->why ? s->why : "stopped")
 				: view_form("%.40s: %d run%s, %s answer%s by now%s (/view search)",
@@ -349,7 +351,7 @@ void turn_of_search(
 										: "",
 					  view_count(s->n_answers).text, plural(s->n_answers),
 					  leads ? "; the best begins so" : "");
-	n->n_lines = 1 + n->asked.n_lines + n->answer.n_lines + 1;
+	wrap_turn(n, width, ascii);
 }
 
 void turn_shorten(struct turn *n, int32_t lines)
@@ -372,8 +374,8 @@ int32_t turn_cursor_line(const struct turn *n, const struct view_state *s)
 
 	if (!n->marked)
 		return -1;
-	line = n->r->id == s->request ? wrap_find(&n->answer, (int32_t)s->token)
-								  : wrap_find_given(&n->answer, (int32_t)n->marked->pos);
+	line = wrap_find(&n->answer,
+		n->r->id == s->request ? (int32_t)s->token : WRAP_GIVEN - (int32_t)n->marked->pos);
 	if (line < 0) /* the end-of-turn token shows nothing: stay at the end */
 		return !!*n->after.text;
 	return n->answer.n_lines - 1 - line + !!*n->after.text;
@@ -396,9 +398,7 @@ static bool goes_on(
 	const struct timeline *t, const struct tl_request *before, const struct tl_request *r)
 {
 	return timeline_within_answer(t, r) ||
-		   (before && before->n_prompt == r->n_prompt &&
-			   (!r->n_prompt ||
-				   !memcmp(before->prompt, r->prompt, (size_t)r->n_prompt * sizeof *r->prompt)));
+		   (before && before->n_prompt == r->n_prompt && begins_alike(before, r));
 }
 
 struct chat_left chat_left(const struct timeline *t, const bool *shown)
@@ -414,8 +414,7 @@ struct chat_left chat_left(const struct timeline *t, const bool *shown)
 			continue;
 		if (begins_anew(t, r))
 			n = first = 0;
-		first += r->trimmed_turns;
-		first = first < n ? first : n;
+		first = within((int64_t)first + r->trimmed_turns, 0, n);
 		turn[n++] = i;
 		before = r;
 	}

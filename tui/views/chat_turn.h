@@ -41,11 +41,8 @@ void wrap_add_tokens(struct wrap *w, const struct timeline *t, const struct tl_r
 
 /* Fills line[]. At least one line if there is text. width at least 1. */
 void wrap_lines(struct wrap *w, int width, bool ascii);
-/* Line that shows the first byte of a token, or -1. */
-int32_t wrap_find(const struct wrap *w, int32_t token);
-
-/* Line that shows the first byte of a prompt token at a position, or -1. */
-int32_t wrap_find_given(const struct wrap *w, int32_t pos);
+/* Line that shows the first byte of an owner, or of one after it; or -1. */
+int32_t wrap_find(const struct wrap *w, int32_t owner);
 
 /* An answer's Markdown as it is meant: md4c reads it, and what it finds becomes a text with styles,
  * in which every byte still knows its token; marks (#, **, `) are left out. */

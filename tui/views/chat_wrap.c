@@ -176,7 +176,7 @@ void wrap_lines(struct wrap *w, int width, bool ascii)
 	while (at < w->size) {
 		struct glyph_run g = run_at(w, at, ascii);
 		bool blank = g.tab || w->text[at] == ' ';
-		int cols = g.newline ? 0 : g.width < 1 ? 1 : g.width;
+		int cols = g.newline ? 0 : at_least(g.width, 1);
 
 		if (!g.used)
 			break;
@@ -207,20 +207,11 @@ void wrap_lines(struct wrap *w, int width, bool ascii)
 		line_end(w, from, at, indent);
 }
 
-int32_t wrap_find(const struct wrap *w, int32_t token)
+int32_t wrap_find(const struct wrap *w, int32_t owner)
 {
 	for (int32_t i = 0; w->owner && i < w->n_lines; i++)
 		for (size_t b = w->line[i].from; b < w->line[i].to; b++)
-			if (w->owner[b] >= token)
-				return i;
-	return -1;
-}
-
-int32_t wrap_find_given(const struct wrap *w, int32_t pos)
-{
-	for (int32_t i = 0; w->owner && i < w->n_lines; i++)
-		for (size_t b = w->line[i].from; b < w->line[i].to; b++)
-			if (w->owner[b] <= WRAP_GIVEN && WRAP_GIVEN - w->owner[b] >= pos)
+			if (owner >= 0 ? w->owner[b] >= owner : w->owner[b] <= owner)
 				return i;
 	return -1;
 }
@@ -233,7 +224,7 @@ static size_t prompt_tail(
 {
 	size_t from = PARTS_TAIL;
 
-	for (int32_t i = open < r->n_prompt ? open : r->n_prompt; i > 0; i--) {
+	for (int32_t i = at_most(open, r->n_prompt); i > 0; i--) {
 		int32_t size;
 		const char *bytes = timeline_token_bytes(t, r->prompt[i - 1], &size);
 
@@ -252,7 +243,7 @@ static int64_t time_of(const struct tl_request *r, int32_t tokens)
 	int64_t ns = 0;
 
 	for (int32_t i = 0; i < tokens && i < r->n_tokens; i++)
-		ns += r->token[i].ns > 0 ? r->token[i].ns : 0;
+		ns += at_least(r->token[i].ns, 0);
 	return ns;
 }
 

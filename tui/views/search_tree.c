@@ -93,6 +93,11 @@ const struct tl_node *search_leader(const struct tl_search *s)
 
 /* ---- UCT ---- */
 
+static const struct tl_node *node_above(const struct tl_search *s, const struct tl_node *k)
+{
+	return k->parent >= 0 && k->parent < k->node ? timeline_search_node(s, k->parent) : NULL;
+}
+
 /* Simulations that run from a node or from below it. */
 static int32_t under_way(const struct tl_search *s, const struct tl_node *k)
 {
@@ -101,8 +106,8 @@ static int32_t under_way(const struct tl_search *s, const struct tl_node *k)
 	for (int32_t i = 0; i < s->n_members; i++) {
 		const struct tl_node *at = timeline_search_node(s, s->member[i].node);
 
-		while (at && at != k && at->parent >= 0 && at->parent < at->node)
-			at = timeline_search_node(s, at->parent);
+		while (at && at != k)
+			at = node_above(s, at);
 		n += at == k;
 	}
 	return n;
@@ -110,7 +115,7 @@ static int32_t under_way(const struct tl_search *s, const struct tl_node *k)
 
 bool search_uct(const struct tl_search *s, const struct tl_node *k, struct search_uct *out)
 {
-	const struct tl_node *parent = k->parent >= 0 ? timeline_search_node(s, k->parent) : NULL;
+	const struct tl_node *parent = node_above(s, k);
 	double spread = s->most > s->least ? s->most - s->least : 1;
 
 	if (!parent || k->visits < 0)
@@ -137,8 +142,7 @@ struct maker {
 
 static int32_t index_above(const struct tl_search *s, const struct tl_node *k)
 {
-	const struct tl_node *up =
-		k->parent >= 0 && k->parent < k->node ? timeline_search_node(s, k->parent) : NULL;
+	const struct tl_node *up = node_above(s, k);
 
 	return up ? (int32_t)(up - s->node) : s->n_nodes;
 }
@@ -199,52 +203,34 @@ static void mark(struct maker *m)
 	}
 }
 
-static void put(struct maker *m, const struct tl_node *k, const struct tl_member *run, int depth,
-	uint32_t rails, bool last)
+static void put(struct maker *m, const struct tl_node *k, const struct tl_member *run, int depth)
 {
-	m->g->row[m->g->n++] = (struct search_row){ k, run, depth, rails, last,
+	m->g->row[m->g->n++] = (struct search_row){ k, run, { .depth = depth },
 		!run && m->won[k - m->s->node], m->lead[k - m->s->node] };
 }
 
-static int n_running_from(const struct tl_search *s, const struct tl_node *k)
-{
-	int n = 0;
-
-	for (int32_t i = 0; k->visits >= 0 && i < s->n_members; i++)
-		n += s->member[i].node == k->node;
-	return n;
-}
-
-static void put_below(struct maker *m, int32_t at, int depth, uint32_t rails, bool all)
+static void put_below(struct maker *m, int32_t at, int depth, bool all)
 {
 	const struct tl_search *s = m->s;
-	int left = at < s->n_nodes ? n_running_from(s, &s->node[at]) : 0;
 
-	for (int32_t i = m->first[at]; i < s->n_nodes && index_above(s, &s->node[m->order[i]]) == at;
-		 i++)
-		left += all || m->keep[m->order[i]];
 	for (int32_t i = m->first[at]; i < s->n_nodes && index_above(s, &s->node[m->order[i]]) == at;
 		 i++) {
-		const struct tl_node *k = &s->node[m->order[i]];
-		int deeper = depth < SEARCH_DEEPEST ? depth + 1 : depth;
-
 		if (!all && !m->keep[m->order[i]]) {
 			m->g->n_hidden++;
 			continue;
 		}
-		left--;
-		put(m, k, NULL, depth, rails, !left);
-		put_below(
-			m, m->order[i], deeper, left && depth ? rails | UINT32_C(1) << depth : rails, all);
+		put(m, &s->node[m->order[i]], NULL, depth);
+		put_below(m, m->order[i], (int)at_most(depth + 1, SEARCH_DEEPEST), all);
 	}
 	for (int32_t i = 0; at < s->n_nodes && s->node[at].visits >= 0 && i < s->n_members; i++)
 		if (s->member[i].node == s->node[at].node)
-			put(m, &s->node[at], &s->member[i], depth, rails, !--left);
+			put(m, &s->node[at], &s->member[i], depth);
 }
 
 bool search_rows_make(struct search_rows *g, const struct tl_search *s, bool all)
 {
 	int32_t n = s->n_nodes;
+	uint64_t below = 0;
 	struct maker m = { .s = s, .g = g, .by_visits = s->over && search_sort(s) != SEARCH_OF_BEAMS };
 
 	*g = (struct search_rows){ .row = calloc((size_t)n + TL_MEMBERS + 1, sizeof *g->row) };
@@ -262,8 +248,10 @@ bool search_rows_make(struct search_rows *g, const struct tl_search *s, bool all
 		for (int32_t i = n; i-- > 0;)
 			m.first[index_above(s, &s->node[m.order[i]])] = i;
 		mark(&m);
-		put_below(&m, n, 0, 0, all);
+		put_below(&m, n, 0, all);
 	}
+	for (int i = g->n; i-- > 0;)
+		below = view_rail(&g->row[i].rail, below);
 	free(m.order);
 	free(m.first);
 	free(m.keep);
@@ -302,8 +290,8 @@ size_t search_own_text(const struct timeline *t, const struct tl_node *k, int32_
 	int32_t n = search_own_tokens(k);
 
 	out[0] = '\0';
-	from = from < 0 ? 0 : from;
-	to = to < n ? to : n;
+	from = at_least(from, 0);
+	to = at_most(to, n);
 	return from < to ? add_text(t, k->id + from, to - from, out, cap, 0) : 0;
 }
 
@@ -322,8 +310,7 @@ size_t search_whole_text(const struct timeline *t, const struct tl_search *s,
 	size_t used = 0;
 
 	out[0] = '\0';
-	for (; k && n < 256;
-		 k = k->parent >= 0 && k->parent < k->node ? timeline_search_node(s, k->parent) : NULL)
+	for (; k && n < 256; k = node_above(s, k))
 		way[n++] = k;
 	while (n--) {
 		/* of an ancestor only the tokens before its child branches off */
@@ -331,7 +318,7 @@ size_t search_whole_text(const struct timeline *t, const struct tl_search *s,
 					  : way[n]->n_answers && way[n]->visits < 0 ? way[n]->answer_own
 																: way[n]->tokens;
 
-		end = end > way[n]->tokens ? way[n]->tokens : end;
+		end = at_most(end, way[n]->tokens);
 		if (end > way[n]->from)
 			used = add_text(t, way[n]->id, end - way[n]->from, out, cap, used);
 	}

@@ -10,11 +10,9 @@ enum { SEARCH_DEEPEST = 24 };
 struct search_row {
 	const struct tl_node *k;
 	const struct tl_member *m; /* a simulation that runs from k; NULL: the row is k itself */
-	int depth;
-	uint32_t rails; /* bit d: a line continues at depth d */
-	bool last;      /* last child of its parent */
-	bool won;       /* on the way to the best answer */
-	int32_t lead;   /* own tokens on that path */
+	struct view_rail rail;
+	bool won;     /* on the way to the best answer */
+	int32_t lead; /* own tokens on that path */
 };
 struct search_rows {
 	struct search_row *row;

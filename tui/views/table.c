@@ -12,7 +12,7 @@ static int rest_of(const struct table *t)
 
 	for (int i = 0; i < t->n; i++)
 		rest -= abs(t->column[i].w) + t->column[i].gap;
-	return rest > 0 ? rest : 0;
+	return at_least(rest, 0);
 }
 
 static int width(const struct table *t, int column)
@@ -79,8 +79,8 @@ void table_bar(const struct table *t, int column, enum ink ink, double part)
 
 int table_first(int64_t *first, int n, int fit)
 {
-	*first = *first > n - fit ? n - fit : *first;
-	*first = *first < 0 ? 0 : *first;
+	*first = at_most(*first, n - fit);
+	*first = at_least(*first, 0);
 	return (int)*first;
 }
 

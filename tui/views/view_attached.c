@@ -4,28 +4,19 @@
 
 enum { NAME_W = 15, SLOT_BAR_X = 40 };
 
-/* Views of what a request or a poll tells, and those of no engine. */
-static bool is_reported(int view)
+uint64_t view_unreported(const struct timeline *t)
 {
+	/* of what a request or a poll tells, and those of no engine */
 	const uint64_t reported = 1 << VIEW_CHAT | 1 << VIEW_NEXT | 1 << VIEW_PAGES | 1 << VIEW_BATCH |
 							  1 << VIEW_WATCH | 1 << VIEW_TREE | 1 << VIEW_LESSON;
 
-	return reported >> view & 1;
-}
-
-uint64_t view_unreported(const struct timeline *t)
-{
-	uint64_t unreported = 0;
-
-	_Static_assert((int)VIEW_N <= 64, "a bit for each view");
-	for (int i = 0; t->attached.on && i < VIEW_N; i++)
-		unreported |= (uint64_t)!is_reported(i) << i;
-	return unreported;
+	_Static_assert((int)VIEW_N < 64, "a bit for each view");
+	return t->attached.on ? (((uint64_t)1 << VIEW_N) - 1) & ~reported : 0;
 }
 
 void view_draw(int view, struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	if (!t->attached.on || is_reported(view)) {
+	if (!(view_unreported(t) >> view & 1)) {
 		views[view]->draw(p, t, s);
 		return;
 	}
@@ -42,9 +33,8 @@ static struct view_text count_or(int64_t n)
 
 static void put_slot(struct pen *p, int y, const struct ev_slot *s)
 {
-	int x = view_put(p, 0, y, INK_DIM, "%2" PRId64 " ", s->slot);
-
-	x += view_put(p, x, y, s->busy ? INK_BRIGHT : INK_DIM, s->busy ? "busy " : "idle ");
+	int x =
+		view_say(p, 0, y, IN_DIM "%2" PRId64 " %s", s->slot, s->busy ? IN_BRIGHT "busy " : "idle ");
 	if (s->tokens == EV_NULL_I) {
 		view_put(p, x, y, INK_DIM, "nothing yet");
 		return;
@@ -53,7 +43,7 @@ static void put_slot(struct pen *p, int y, const struct ev_slot *s)
 		p, x, y, INK_TEXT, "%s of %s tokens", view_count(s->tokens).text, count_or(s->ctx).text);
 	if (s->busy && s->generated != EV_NULL_I)
 		x += view_put(p, x, y, INK_DIM, ", %s made", view_count(s->generated).text);
-	x = x + 2 < SLOT_BAR_X ? SLOT_BAR_X : x + 2;
+	x = at_least(x + 2, SLOT_BAR_X);
 	if (s->ctx > 0 && p->r.w - x >= 8)
 		view_bar(p, x, y, p->r.w - x, s->busy ? INK_ACCEPTED : INK_DIM,
 			(double)s->tokens / (double)s->ctx);
@@ -82,7 +72,7 @@ int view_attached_slots(struct pen *p, const struct timeline *t)
 		view_put(p, 0, y++, INK_DIM, "slots unknown: %s does not tell", a->server);
 	for (int32_t i = 0; i < a->n_slots && y < 1 + most; i++, y++)
 		put_slot(p, y, &a->slot[i]);
-	return y < p->r.h ? y : p->r.h;
+	return at_most(y, p->r.h);
 }
 
 /* ---- the cache ---- */

@@ -229,13 +229,10 @@ static void draw_marks(struct pen *p, int x0, int y, const struct scale *c, cons
 static int share_item(struct pen *p, int x, int y, const char *label, double share)
 {
 	const struct view_text part = view_percent(share);
-	int from = x;
 
 	if (x + (int)snprintf(NULL, 0, "%s %5s", label, part.text) > p->r.w)
 		return 0;
-	x += view_put(p, x, y, INK_DIM, "%s ", label);
-	x += view_put(p, x, y, INK_TEXT, "%5s", part.text);
-	return x + 2 - from;
+	return view_say(p, x, y, IN_DIM "%s " IN_TEXT "%5s", label, part.text) + 2;
 }
 
 /* What attention read of the cache in the newest step, where that is not all. */
@@ -269,7 +266,7 @@ static void ends_of(const struct look *k, const float *page, int32_t n, double *
 
 static void draw_shares(struct pen *p, int y, const struct timeline *t, const struct look *k)
 {
-	int32_t recent = k->n - k->input < k->recent ? k->n - k->input : k->recent;
+	int32_t recent = at_most(k->n - k->input, k->recent);
 	double share[2];
 	int x = p->r.w < 56 ? 0 : view_put(p, 0, y, INK_DIM, "share") + 2;
 
@@ -288,7 +285,7 @@ static void draw_small(struct pen *p, const struct timeline *t, const struct loo
 	struct scale c = scale_make(k->n, p->r.w, PAGE_W);
 	int under = p->r.h >= 4 ? 2 : p->r.h == 3 ? 1 : 0, h = p->r.h - 1 - under;
 
-	h = h > BARS_MAX ? BARS_MAX : h;
+	h = at_most(h, BARS_MAX);
 	draw_bars(p, 0, 1, h, &c, k->page);
 	if (under == 2)
 		draw_marks(p, 0, 1 + h, &c, k);
@@ -337,7 +334,7 @@ static int32_t first_layer(const struct look *k, int rows)
 
 	if (rows >= k->a->n_layers || from < 0)
 		return 0;
-	return from < last ? from : last;
+	return at_most(from, last);
 }
 
 static void draw_map(struct pen *p, int y, const struct look *k)

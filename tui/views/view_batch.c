@@ -35,17 +35,12 @@ static void slot_add(struct slots *s, int number, int64_t request)
 	s->slot[at].request = request;
 }
 
-static int32_t first_step(const struct timeline *t, int columns)
-{
-	return t->n_steps > columns ? t->n_steps - columns : 0;
-}
-
 /* Slots in use, and those that were within the steps that are shown. */
 static struct slots find_slots(const struct timeline *t, int columns)
 {
 	struct slots s = { 0 };
 
-	for (int32_t i = first_step(t, columns); i < t->n_steps; i++)
+	for (int32_t i = view_first_step(t, columns); i < t->n_steps; i++)
 		for (int32_t b = 0; b < t->step[i].n_batch; b++) {
 			const struct tl_batch *m = &t->batch[t->step[i].batch_at + b];
 
@@ -94,7 +89,7 @@ static double height(const struct tl_batch *m)
 static void draw_chart(struct pen *p, const struct timeline *t, const struct slots *s, int y0)
 {
 	int columns = p->r.w - view_requests_indent(t);
-	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
+	for (int32_t i = view_first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
 		 i++, x++)
 		for (int32_t b = 0; b < t->step[i].n_batch; b++) {
 			const struct tl_batch *m = &t->batch[t->step[i].batch_at + b];
@@ -144,7 +139,7 @@ static void draw_line(struct pen *p, const struct timeline *t, const struct tl_r
 static void draw_head(struct pen *p, const struct timeline *t, const struct slots *s, int columns)
 {
 	const char *policy = timeline_setting(t, "policy");
-	int steps = t->n_steps < columns ? t->n_steps : columns, shown = 0;
+	int steps = at_least(at_most(t->n_steps, columns), 0), shown = 0;
 
 	for (int i = 0; i < s->n; i++)
 		shown += slot_runs(t, s->slot[i].request);
@@ -154,7 +149,7 @@ static void draw_head(struct pen *p, const struct timeline *t, const struct slot
 		view_head(p, "batch", "%d of %" PRId64 " slots%s%s%s · last %d step%s", s->n_running,
 			t->session.slots > 0 ? t->session.slots : s->n_running,
 			shown < s->n_running ? view_form(", %d shown", shown).text : "", policy ? " · " : "",
-			policy ? policy : "", steps > 0 ? steps : 0, plural(steps));
+			policy ? policy : "", steps, plural(steps));
 }
 
 /* Of another server: its slots in place of what each step had. */
@@ -194,8 +189,7 @@ static void draw_batch(struct pen *p, const struct timeline *t, struct view_stat
 	if (line && y < p->r.h)
 		draw_line(p, t, r, y);
 	if (!line && p->r.h - y > VIEW_TABLE_HEAD + 1 &&
-		(s->zoomed || p->r.h - y > VIEW_TABLE_HEAD +
-									   (t->n_requests < LEAST_TABLE ? t->n_requests : LEAST_TABLE)))
+		(s->zoomed || p->r.h - y > VIEW_TABLE_HEAD + (at_most(t->n_requests, LEAST_TABLE))))
 		view_requests_draw(p, t, s, y + 1);
 }
 

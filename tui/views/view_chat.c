@@ -15,15 +15,9 @@ static const char left_words[] = "left out of the context from here up";
 #define TYPE_BELOW                                                                                 \
 	"nothing said yet: type below, for example \"List the first five prime numbers.\""
 
-static enum ink tint(const struct tl_request *r, const struct tl_token *k)
+static enum ink tint(const struct tl_token *k)
 {
-	if (k->source == EV_SOURCE_accepted)
-		return INK_ACCEPTED;
-	if (r->kind == EV_REQUEST_KIND_fork)
-		return view_ink(r->id);
-	if (isnan(k->p))
-		return INK_TEXT;
-	return (enum ink)(INK_TINT_0 + (int)(k->p * 7 + 0.5f));
+	return k && !isnan(k->p) ? (enum ink)(INK_TINT_0 + (int)(k->p * 7 + 0.5f)) : INK_TEXT;
 }
 
 static const struct tl_token *owner_token(const struct turn *n, int32_t owner)
@@ -34,11 +28,11 @@ static const struct tl_token *owner_token(const struct turn *n, int32_t owner)
 							   : NULL;
 }
 
-static uint8_t owner_ink(const struct turn *n, int32_t owner, const struct tl_token *k)
+static enum ink owner_ink(const struct turn *n, int32_t owner, const struct tl_token *k)
 {
-	if (owner >= 0)
-		return (uint8_t)tint(n->r, k);
-	return k && !isnan(k->p) ? (uint8_t)(INK_TINT_0 + (int)(k->p * 7 + 0.5f)) : INK_TEXT;
+	if (owner >= 0 && k->source == EV_SOURCE_accepted)
+		return INK_ACCEPTED;
+	return owner >= 0 && n->r->kind == EV_REQUEST_KIND_fork ? view_ink(n->r->id) : tint(k);
 }
 
 static void choose(const struct turn *n, int32_t owner, const struct tl_token *k)
@@ -68,7 +62,7 @@ static int draw_line(struct pen *p, int y, const struct turn *n, const struct wr
 	size_t at = w->line[line].from, to = w->line[line].to;
 	int x = TURN_LABEL_W + w->line[line].indent;
 
-	if (y < 0 || y >= p->r.h)
+	if (!is_index(y, p->r.h))
 		return x;
 	if (at < to && w->style && w->style[at] & MARK_BLOCK) {
 		in.paper = INK_BAND;
@@ -217,7 +211,7 @@ static int32_t lines_each(const struct timeline *t, const bool *shown, int32_t r
 	for (int32_t i = 0; i < t->n_requests; i++)
 		n += shown[i] && stands_last(&t->request[i]);
 	each = n > 1 ? rows / n - TURN_HEAD : INT32_MAX;
-	return each > 1 ? each : 1;
+	return at_least(each, 1);
 }
 
 static void page_add(struct page *g, const struct timeline *t, struct view_state *s,
@@ -320,7 +314,7 @@ static int32_t scroll_of(struct view_state *s, const struct page *g, int32_t row
 			scroll = g->cursor - rows / 2;
 		s->cursor[VIEW_CHAT] = 0;
 	}
-	scroll = scroll < 0 ? 0 : scroll > most ? most : scroll;
+	scroll = within(scroll, 0, most);
 	s->scroll[VIEW_CHAT] = scroll;
 	hold(s, g, scroll);
 	return scroll;
@@ -361,7 +355,7 @@ static struct view_text head_words(
 	int n_left;
 
 	free(view_shown(t, s, &n_left));
-	if (r && s->token >= 0 && s->token < r->n_tokens)
+	if (r && is_index(s->token, r->n_tokens))
 		return view_form("cursor on token %" PRId64, r->token[s->token].pos);
 	if (s->scroll[VIEW_CHAT] > 0)
 		return view_form(
@@ -381,7 +375,7 @@ static void draw_turns(struct pen *p, const struct timeline *t, struct view_stat
 	page_make(&g, t, s,
 		&(struct page_room){ .want = (int64_t)s->scroll[VIEW_CHAT] + rows + PAGE_LINES,
 			.rows = rows,
-			.width = width < 1 ? 1 : width,
+			.width = at_least(width, 1),
 			.ascii = p->c->ascii },
 		keep);
 	/* no blank line above the very first turn */

@@ -35,8 +35,8 @@ static struct side side_of(const struct tl_request *r)
 	for (int32_t i = 0; r && i < r->n_tokens; i++) {
 		const struct tl_token *k = &r->token[i];
 
-		s.rows += k->rows > 0 ? k->rows : 0;
-		s.pairs += k->pairs > 0 ? k->pairs : 0;
+		s.rows += at_least(k->rows, 0);
+		s.pairs += at_least(k->pairs, 0);
 		s.ns += k->ns > 0 ? (double)k->ns : 0;
 	}
 	return s;
@@ -132,7 +132,7 @@ static double most_of(const struct side *s)
 	double most = 0;
 
 	for (int32_t i = 1; s->r && i < s->r->n_tokens; i++)
-		most = ns_at(s, i) > most ? ns_at(s, i) : most;
+		most = fmax(ns_at(s, i), most);
 	return most;
 }
 

@@ -12,7 +12,7 @@ static int32_t cell_under(const struct tl_canvas *c, const struct view_state *s)
 	int32_t best = 0;
 
 	if (s->cursor[VIEW_DENOISE] > 0)
-		return (int32_t)(s->cursor[VIEW_DENOISE] > c->n ? c->n : s->cursor[VIEW_DENOISE]) - 1;
+		return (int32_t)(at_most(s->cursor[VIEW_DENOISE], c->n)) - 1;
 	for (int32_t i = 1; i < c->n; i++) {
 		const struct tl_cell *a = &c->cell[i], *b = &c->cell[best];
 
@@ -78,7 +78,7 @@ static int put_text(
 		else
 			put_glyph(&in, &x, &y, "_", 1);
 	}
-	return y + 1 < p->r.h ? y + 1 : p->r.h;
+	return at_most(y + 1, p->r.h);
 }
 
 /* ---- steps by positions ---- */
@@ -120,7 +120,7 @@ static void put_steps(
 	const int32_t room = p->r.w - LABEL, most = c->n > room ? c->n - room : 0;
 	int32_t first = under - room / 2, last;
 
-	first = first < 0 ? 0 : first > most ? most : first;
+	first = within(first, 0, most);
 	if (s->scroll[VIEW_DENOISE] > c->nth - rows)
 		s->scroll[VIEW_DENOISE] = c->nth > rows ? c->nth - rows : 0;
 	last = c->nth - s->scroll[VIEW_DENOISE];
@@ -209,7 +209,7 @@ static bool denoise_key(int key, const struct timeline *t, struct view_state *s)
 	if (key == KEY_LEFT_ || key == KEY_RIGHT_) {
 		const int32_t at = cell_under(c, s) + (key == KEY_LEFT_ ? -1 : 1);
 
-		s->cursor[VIEW_DENOISE] = 1 + (at < 0 ? 0 : at < c->n ? at : c->n - 1);
+		s->cursor[VIEW_DENOISE] = 1 + (within(at, 0, c->n - 1));
 		return true;
 	}
 	return view_scroll(key, &s->scroll[VIEW_DENOISE], 8, c->nth > 1 ? c->nth - 1 : 0);

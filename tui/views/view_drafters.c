@@ -15,6 +15,11 @@ static double plain_of(const struct timeline *t)
 	return off ? off->predicted : (double)NAN;
 }
 
+static const char *name_of(const char *drafter)
+{
+	return strcmp(drafter, "off") ? drafter : "plain decoding";
+}
+
 static double rank_of(const struct tl_shadow *s)
 {
 	return isnan(s->predicted) ? isnan(s->measured) ? -1 : s->measured : s->predicted;
@@ -60,14 +65,14 @@ static struct columns columns_for(const struct pen *p, const struct timeline *t)
 	int whole = 2 + c.name_w + 6 + PLACE_W * places_of(t) + 37, end = p->r.w, room;
 
 	if (end > WIDE && end > whole + PLACE_W) /* a wider gap would need a ruler to cross it */
-		end = whole > WIDE ? whole : WIDE;
+		end = at_least(whole, WIDE);
 	c.measured = end;
 	c.speed = end - 10;
 	c.predicted = end - 17;
 	c.cost = p->r.w >= 62 ? c.predicted - 11 : 0;
 	c.tokens = 2 + c.name_w + 6;
 	room = ((c.cost ? c.cost : c.predicted) - 9 - c.tokens) / PLACE_W;
-	c.n_places = places_of(t) < room ? places_of(t) : room < 0 ? 0 : room;
+	c.n_places = at_least(at_most(places_of(t), room), 0);
 	c.places = c.tokens + 2;
 	return c;
 }
@@ -104,7 +109,7 @@ static void draw_drafter(struct pen *p, int y, const struct timeline *t, const s
 	if (used)
 		view_put(p, 0, y, INK_ACCEPTED, "%s", glyph(p->c, GLYPH_ARROW));
 	p->ink = used ? INK_BRIGHT : INK_TEXT;
-	pen_clip(p, 2, y, c->name_w, plain ? "plain decoding" : s->drafter, -1);
+	pen_clip(p, 2, y, c->name_w, name_of(s->drafter), -1);
 	view_put_right(p, c->tokens, y, INK_TEXT, "%s", two(s->tokens_ema, "%.2f").text);
 	for (int i = 0; i < c->n_places; i++)
 		if (s->verified[i])
@@ -133,7 +138,7 @@ static double cost_of(const struct timeline *t, int64_t rows)
 		if (t->cost[i].depth || t->cost[i].rows < rows)
 			continue;
 		there |= t->cost[i].rows == rows;
-		least = (double)t->cost[i].ns < least ? (double)t->cost[i].ns : least;
+		least = fmin((double)t->cost[i].ns, least);
 	}
 	return there ? least : 0;
 }
@@ -146,29 +151,24 @@ static void draw_cost(struct pen *p, int y, const struct timeline *t)
 	int x = view_put(p, 0, y, INK_DIM, "a step of K rows costs, against one: ");
 
 	for (size_t k = 0; k < sizeof rows / sizeof *rows && x + 9 <= p->r.w; k++)
-		if (one > 0 && cost_of(t, rows[k]) > 0) {
-			x += view_put(p, x, y, INK_DIM, "%d ", rows[k]);
-			x += view_put(p, x, y, INK_TEXT, "%.2f", cost_of(t, rows[k]) / one) + 2;
-		}
+		if (one > 0 && cost_of(t, rows[k]) > 0)
+			x +=
+				view_say(p, x, y, IN_DIM "%d " IN_TEXT "%.2f", rows[k], cost_of(t, rows[k]) / one) +
+				2;
 }
 
-static int draw_choices(struct pen *p, int y, int rows, const struct timeline *t)
+static void draw_choices(struct pen *p, int y, int rows, const struct timeline *t)
 {
-	int n = t->n_choices < rows ? t->n_choices : rows;
+	int n = at_most(t->n_choices, rows);
 
 	for (int i = 0; i < n; i++) {
 		const struct tl_choice *c = &t->choice[t->n_choices - n + i];
-		int x = view_put(p, 0, y + i, INK_DIM, "step %lld: auto took ", (long long)c->step);
-
-		x += view_put(p, x, y + i, INK_BRIGHT, "%s",
-			!strcmp(c->drafter, "off") ? "plain decoding" : c->drafter);
-		if (c->nodes > 0)
-			x += view_put(p, x, y + i, INK_TEXT, ", up to %d tokens", c->nodes);
-		x += view_put(p, x, y + i, INK_TEXT, ": x%.2f", c->speed);
-		view_put(p, x, y + i, INK_DIM, " (%s: x%.2f)",
-			!strcmp(c->before, "off") ? "plain decoding" : c->before, c->speed_before);
+		view_say(p, 0, y + i,
+			IN_DIM "step %lld: auto took " IN_BRIGHT "%s" IN_TEXT "%s: x%.2f" IN_DIM " (%s: x%.2f)",
+			(long long)c->step, name_of(c->drafter),
+			c->nodes > 0 ? view_form(", up to %d tokens", c->nodes).text : "", c->speed,
+			name_of(c->before), c->speed_before);
 	}
-	return n;
 }
 
 /* Of the shadow drafters, and on top one for the drafter that is on and none of them. */
@@ -207,7 +207,7 @@ static void drafters_draw(struct pen *p, const struct timeline *t, struct view_s
 {
 	const char *list = timeline_setting(t, "shadow");
 	bool on = list && strcmp(list, "off") != 0, zoomed = s->zoomed && p->r.h >= 12;
-	int rows = p->r.h - 2, below = zoomed ? 2 + (t->n_choices < 6 ? t->n_choices : 6) : 0;
+	int rows = p->r.h - 2, below = zoomed ? 2 + (at_most(t->n_choices, 6)) : 0;
 
 	if (!t->n_shadows) {
 		view_empty(p, view_drafters.name,
@@ -218,12 +218,12 @@ static void drafters_draw(struct pen *p, const struct timeline *t, struct view_s
 	}
 	view_head(p, view_drafters.name, "%.60s · plain %s tok/s", on ? list : "auto",
 		two(plain_of(t), "%.0f").text);
-	rows = rows - below < n_rows(t) ? rows - below : n_rows(t);
-	draw_table(p, t, s, rows < 1 ? 1 : rows);
+	rows = at_most(rows - below, n_rows(t));
+	draw_table(p, t, s, at_least(rows, 1));
 	if (!zoomed)
 		return;
 	draw_cost(p, 3 + rows, t);
-	draw_choices(p, 4 + rows, p->r.h - 4 - rows < 6 ? p->r.h - 4 - rows : 6, t);
+	draw_choices(p, 4 + rows, at_most(p->r.h - 4 - rows, 6), t);
 }
 
 static bool drafters_key(int key, const struct timeline *t, struct view_state *s)

@@ -4,7 +4,8 @@
 
 #include "tui/views/view_util.h"
 
-enum { SUMS = 5, LAYER = 6, FIGURES = 27, GAP = 2, NEVER = 1, LOAD, LATELY };
+enum { SUMS = 5, LAYER = 6, FIGURES = 27, GAP = 2 };
+enum { LOAD = 1, LATELY }; /* of a layer's shares: those of all rows, of the last ones */
 enum { AT_LAYER, AT_LAST, AT_ALL, AT_BITS, AT_BUSIEST, AT_UNUSED, N_COLUMNS };
 
 static bool has_experts(const struct tl_watched *w, int32_t layer)
@@ -12,14 +13,14 @@ static bool has_experts(const struct tl_watched *w, int32_t layer)
 	return !isnan(tl_layer_experts(w, layer)[3 * w->n]);
 }
 
-/* The most of columns `which` of experts first … of a cell. */
+/* The most of the shares `which` of experts first … of a cell. */
 static double cell_of(
 	const struct tl_watched *w, const float *value, int which, int32_t first, int32_t each)
 {
 	double most = 0;
 
 	for (int32_t i = first; i < first + each && i < w->n; i++)
-		most = fmax(most, (double)value[(which == LOAD ? 1 : 2) * w->n + i]);
+		most = fmax(most, (double)value[which * w->n + i]);
 	return most;
 }
 
@@ -96,16 +97,15 @@ static void put_bytes(struct pen *p, const struct timeline *t, const struct tl_w
 {
 	const double token = (double)t->session.weight_bytes,
 				 dense = token - (double)w->read + (double)w->whole;
-	int x = view_put(p, 0, 1, INK_DIM, "a token reads ");
+	const int x =
+		view_say(p, 0, 1, IN_DIM "a token reads " IN_BRIGHT "%s" IN_DIM " of %s of experts",
+			view_bytes((double)w->read).text, view_bytes((double)w->whole).text);
 
-	x += view_put(p, x, 1, INK_BRIGHT, "%s", view_bytes((double)w->read).text);
-	x += view_put(p, x, 1, INK_DIM, " of %s of experts", view_bytes((double)w->whole).text);
 	if (token <= 0 || dense < token)
 		return;
-	x += view_put(p, x, 1, INK_DIM, "; with the rest ");
-	view_put(p, x, 1, INK_BRIGHT, "%s", view_bytes(token).text);
-	x = view_put(p, 0, 2, INK_DIM, "a dense model as large reads %s: ", view_bytes(dense).text);
-	view_put(p, x, 2, INK_BRIGHT, "%.1f \xc3\x97 as much", dense / token);
+	view_say(p, x, 1, IN_DIM "; with the rest " IN_BRIGHT "%s", view_bytes(token).text);
+	view_say(p, 0, 2, IN_DIM "a dense model as large reads %s: " IN_BRIGHT "%.1f \xc3\x97 as much",
+		view_bytes(dense).text, dense / token);
 }
 
 static void put_key(struct pen *p, const struct tl_watched *w, int32_t each)

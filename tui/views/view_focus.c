@@ -52,7 +52,7 @@ int32_t view_token_index(const struct tl_request *r, const struct view_state *s)
 {
 	if (!r || !r->n_tokens)
 		return -1;
-	if (s->token < 0 || s->token >= r->n_tokens)
+	if (!is_index(s->token, r->n_tokens))
 		return r->n_tokens - 1;
 	return (int32_t)s->token;
 }
@@ -81,7 +81,7 @@ static const struct tl_token *drawn_in_branch(const struct timeline *t, const st
 		const struct tl_request *r = &t->request[i];
 		int64_t at = k->pos - r->n_prompt;
 		const struct tl_token *found =
-			r->kind == EV_REQUEST_KIND_search && at >= 0 && at < r->n_tokens
+			r->kind == EV_REQUEST_KIND_search && is_index(at, r->n_tokens)
 				? timeline_whole(t, &r->token[at])
 				: NULL;
 
@@ -114,8 +114,7 @@ const struct tl_token *view_drawn(const struct timeline *t, const struct tl_requ
 
 bool view_is_chat(const struct tl_request *r)
 {
-	return r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork ||
-		   r->kind == EV_REQUEST_KIND_run || r->kind == EV_REQUEST_KIND_served;
+	return timeline_of_conversation(r->kind);
 }
 
 /* The next request of the conversation that has tokens and is shown, before or after r; NULL:
@@ -127,17 +126,17 @@ static const struct tl_request *chat_neighbour(
 	int n_left;
 	bool *shown = view_shown(t, s, &n_left);
 
-	for (i += direction; shown && i >= 0 && i < t->n_requests; i += direction)
+	for (i += direction; shown && is_index(i, t->n_requests); i += direction)
 		if (shown[i] && t->request[i].n_tokens)
 			break;
 	free(shown);
-	return i >= 0 && i < t->n_requests ? &t->request[i] : NULL;
+	return is_index(i, t->n_requests) ? &t->request[i] : NULL;
 }
 
 /* A fork from within an answer continues tokens of the request before it. */
 static void walk_left(const struct timeline *t, struct view_state *s, const struct tl_request *r)
 {
-	int64_t at = s->token < 0 || s->token >= r->n_tokens ? r->n_tokens : s->token;
+	int64_t at = !is_index(s->token, r->n_tokens) ? r->n_tokens : s->token;
 
 	if (at == 0 && timeline_within_answer(t, r) && r->origin.abandoned < 0 &&
 		r->origin.pos > timeline_request(t, r->origin.request)->n_prompt) {
@@ -203,18 +202,17 @@ bool view_walk_tokens(int key, const struct timeline *t, struct view_state *s)
 	return true;
 }
 
-static bool waits(const struct tl_request *r)
+bool view_is_waiting(const struct tl_request *r)
 {
 	return r && (r->state == TL_WAITING || r->state == TL_PREEMPTED);
 }
 
-static bool was_reported(const struct timeline *t, int64_t request)
+const struct ev_queued *view_queued(const struct timeline *t, int64_t request)
 {
-	int32_t i = 0;
-
-	while (i < t->queue.n && t->queue.order[i].request != request)
-		i++;
-	return i < t->queue.n;
+	for (int32_t i = 0; i < t->queue.n; i++)
+		if (t->queue.order[i].request == request)
+			return &t->queue.order[i];
+	return NULL;
 }
 
 int view_waits(const struct timeline *t, const struct tl_request **out, int n)
@@ -224,11 +222,11 @@ int view_waits(const struct timeline *t, const struct tl_request **out, int n)
 	for (int32_t i = 0; i < t->queue.n; i++) {
 		const struct tl_request *r = timeline_request(t, t->queue.order[i].request);
 
-		if (waits(r) && total++ < n)
+		if (view_is_waiting(r) && total++ < n)
 			out[total - 1] = r;
 	}
 	for (int32_t i = 0; i < t->n_requests; i++)
-		if (waits(&t->request[i]) && !was_reported(t, t->request[i].id) && total++ < n)
+		if (view_is_waiting(&t->request[i]) && !view_queued(t, t->request[i].id) && total++ < n)
 			out[total - 1] = &t->request[i];
 	return total;
 }
@@ -237,6 +235,11 @@ bool view_penalised(const struct ev_request *q)
 {
 	return (q->repeat_penalty > 0 && q->repeat_penalty != 1) || fabs(q->frequency_penalty) > 0 ||
 		   fabs(q->presence_penalty) > 0;
+}
+
+int32_t view_first_step(const struct timeline *t, int columns)
+{
+	return at_least(t->n_steps - columns, 0);
 }
 
 int64_t view_page_size(const struct timeline *t)

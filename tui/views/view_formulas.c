@@ -140,7 +140,7 @@ static int draw_note(struct pen *p, int y, const struct formula_line *l, int end
 /* From line y on; returns the line after them. */
 static int draw_lines(struct pen *p, int y, const struct formula_sheet *f)
 {
-	const int end = p->r.w < 84 ? p->r.w : 84;
+	const int end = at_most(p->r.w, 84);
 
 	for (int i = 0; i < f->n; i++) {
 		y = draw_line(p, y, f, &f->line[i], end);
@@ -167,7 +167,7 @@ static void draw_scrolled(struct pen *p, const struct formula_sheet *f, int64_t 
 	const int most = rows > in.r.h ? rows - in.r.h : 0;
 	int y;
 
-	*scroll = *scroll < 0 ? 0 : *scroll > most ? most : *scroll;
+	*scroll = within(*scroll, 0, most);
 	y = draw_lines(&in, -(int)*scroll, f);
 	in.ink = INK_DIM;
 	pen_wrap(&in, 0, y, in.r.w, 3, view_formula_letters);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/embed.h"
+#include "base/range.h"
 #include "tui/views/views.h"
 
 #define X(NAME, name) EMBED(view_help_##name, "tui/views/help/" #name ".txt");
@@ -14,6 +15,6 @@ void view_summary(int view, char *out, size_t cap)
 	const char *text = views[view]->help, *end = strstr(text, ". ");
 	size_t n = end ? (size_t)(end - text) : strcspn(text, "\n");
 
-	n = n < strcspn(text, "\n") ? n : strcspn(text, "\n");
+	n = at_most(n, strcspn(text, "\n"));
 	snprintf(out, cap, "%.*s", (int)(n < cap ? n : cap - 1), text);
 }

@@ -11,7 +11,7 @@ static const struct column columns[] = { { "layer", -5, 0 }, { "influence", -8, 
 
 static double known(double v)
 {
-	return v > 0 ? v : 0; /* a recording's may be no number */
+	return fmax(v, 0); /* a recording's may be no number */
 }
 
 static double largest(const struct timeline *t)
@@ -100,7 +100,7 @@ static void importance_draw(struct pen *p, const struct timeline *t, struct view
 	table_heads(&table);
 	for (int32_t first = 0, each = rows > 0 ? (n + rows - 1) / rows : n; rows > 0 && first < n;
 		 first += each) {
-		const struct tl_importance *l = least_of(t, first, first + each < n ? first + each : n);
+		const struct tl_importance *l = least_of(t, first, at_most(first + each, n));
 
 		table.y++;
 		put_line(&table, l, largest(t), l == least);

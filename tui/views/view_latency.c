@@ -64,7 +64,7 @@ static void draw_bars(
 		if (h->count[b])
 			sum[column_of(s, histogram_middle(b)) - s->x] += h->count[b];
 	for (int x = 0; x < s->w; x++)
-		most = sum[x] > most ? sum[x] : most;
+		most = fmax(sum[x], most);
 	for (int x = 0; x < s->w; x++)
 		view_stack(p, s->x + x, y, rows,
 			target > 0 && s->x + x > column_of(s, target) ? INK_REJECTED : INK_BAR,
@@ -82,7 +82,7 @@ static int settle(struct label *l, int k, int w)
 {
 	struct label *last = &l[k - 1];
 
-	last->x = last->x > w - last->n ? w - last->n : last->x;
+	last->x = at_most(last->x, w - last->n);
 	if (k < 2 || last->x > l[k - 2].x + l[k - 2].n)
 		return k;
 	snprintf(l[k - 2].text + l[k - 2].n, sizeof l->text - (size_t)l[k - 2].n, "/%s", last->text);
@@ -119,15 +119,13 @@ static void draw_title(
 {
 	static const int percent[] = { 50, 90, 99 };
 	const int first = TITLE_W + (steps ? 6 : 0), roomy = p->r.w >= first + 36;
-	int x = view_put(p, 0, y, INK_BRIGHT, "%s", name);
-
-	view_put(p, x, y, INK_DIM, "%s", steps ? " steps" : "");
+	view_say(p, 0, y, IN_BRIGHT "%s" IN_DIM "%s", name, steps ? " steps" : "");
 	/* without room for all three the median and the worst of a hundred stay */
 	for (int i = 0, k = 0; i < 3; i += roomy || steps ? 1 : 2, k++) {
-		x = first + k * (steps ? 9 : 12);
-		x += view_put(p, x, y, INK_DIM, "p%d ", percent[i]);
+		const int x = first + k * (steps ? 9 : 12);
 		/* dim: so few samples that none lies beyond it */
-		view_put(p, x, y, histogram_n(h) * (100 - percent[i]) < 100 ? INK_DIM : INK_TEXT, "%s",
+		view_say(p, x, y, IN_DIM "p%d %s%s", percent[i],
+			histogram_n(h) * (100 - percent[i]) < 100 ? "" : IN_TEXT,
 			value_words(histogram_quantile(h, percent[i] / 100.0), steps).text);
 	}
 }
@@ -143,7 +141,7 @@ static void draw_ends(struct pen *p, const struct scale *s, bool steps, int y)
 static void draw_panel(
 	struct pen *p, const struct histogram *h, const char *name, double target, bool steps)
 {
-	const int w = p->r.w < MOST_W ? p->r.w : MOST_W, rows = p->r.h - 1 - FOOT;
+	const int w = at_most(p->r.w, MOST_W), rows = p->r.h - 1 - FOOT;
 	const struct scale s = scale_of(h, 0, w);
 
 	draw_title(p, h, name, steps, 0);
@@ -164,8 +162,7 @@ static void draw_goodput(struct pen *p, const struct timeline *t, int x, int y)
 
 	if (!slo->ended)
 		return;
-	x += view_put(p, x, y, INK_DIM, "met by ");
-	x += view_put(p, x, y, INK_BRIGHT, "%s of %s, %s", view_count(slo->met).text,
+	x += view_say(p, x, y, IN_DIM "met by " IN_BRIGHT "%s of %s, %s", view_count(slo->met).text,
 		view_count(slo->ended).text, view_percent((double)slo->met / (double)slo->ended).text);
 	if (s > 0)
 		x += view_put(p, x, y, INK_DIM, " · goodput %.3g of %.3g a second", (double)slo->met / s,
@@ -191,12 +188,10 @@ static void draw_target(struct pen *p, const struct timeline *t, int y)
 		view_put(p, 0, y, INK_DIM, "no target: /slo-ttft 500 and /slo-itl 50 set one, in ms");
 		return;
 	}
-	x = view_put(p, 0, y, INK_DIM, "target ");
-	if (target.ttft > 0)
-		x += view_put(p, x, y, INK_TEXT, "TTFT %s ", view_ns(target.ttft).text);
-	if (target.itl > 0)
-		x += view_put(p, x, y, INK_TEXT, "%sITL p99 %s ", target.ttft > 0 ? "and " : "",
-			view_ns(target.itl).text);
+	x = view_say(p, 0, y, IN_DIM "target " IN_TEXT "%s%s%s",
+		target.ttft > 0 ? view_form("TTFT %s ", view_ns(target.ttft).text).text : "",
+		target.ttft > 0 && target.itl > 0 ? "and " : "",
+		target.itl > 0 ? view_form("ITL p99 %s ", view_ns(target.itl).text).text : "");
 	draw_goodput(p, t, p->r.w < ONE_LINE_W ? 0 : x, y + (p->r.w < ONE_LINE_W));
 }
 
@@ -210,7 +205,7 @@ static void draw_slowest(struct pen *p, const struct timeline *t, int y)
 	int x;
 
 	for (int32_t i = 0; i < t->n_requests; i++) {
-		const struct tl_latencies l = timeline_latencies(t, &t->request[i]);
+		const struct tl_latencies l = timeline_waits(t, &t->request[i]);
 
 		if (l.ttft > worst.ttft) {
 			worst = l;
@@ -222,10 +217,9 @@ static void draw_slowest(struct pen *p, const struct timeline *t, int y)
 	steps = timeline_latency_steps(t, r);
 	x = view_put(p, 0, y, INK_DIM, "slowest TTFT ");
 	x += view_put_label(p, x, y, r->id);
-	x += view_put(p, x, y, INK_TEXT, " %s = %s queue + %s prompt", view_ns(worst.ttft).text,
-		view_ns(worst.queue).text, view_ns(worst.ttft - worst.queue).text);
-	view_put(p, x, y, INK_DIM, " · steps %.0f = %.0f + %.0f", steps.ttft, steps.queue,
-		steps.ttft - steps.queue);
+	view_say(p, x, y, IN_TEXT " %s = %s queue + %s prompt" IN_DIM " · steps %.0f = %.0f + %.0f",
+		view_ns(worst.ttft).text, view_ns(worst.queue).text, view_ns(worst.ttft - worst.queue).text,
+		steps.ttft, steps.queue, steps.ttft - steps.queue);
 }
 
 struct gap {
@@ -265,9 +259,10 @@ static struct view_text gap_words(const struct timeline *t, const struct gap *g)
 	if (!t->n_steps || from < t->step[0].s.step)
 		return view_form("to step %" PRId64 ", whose work is no longer kept", to);
 	if (from == to)
-		return view_form("step %" PRId64 ", with %" PRId64 " rows of prompts", to, rows);
-	return view_form("%ssteps %" PRId64 " to %" PRId64 ", with %" PRId64 " rows of prompts",
-		lost ? "preempted, " : "", from, to, rows);
+		return view_form(
+			"step %" PRId64 ", with %" PRId64 " row%s of prompts", to, rows, plural(rows));
+	return view_form("%ssteps %" PRId64 " to %" PRId64 ", with %" PRId64 " row%s of prompts",
+		lost ? "preempted, " : "", from, to, rows, plural(rows));
 }
 
 static void draw_gap(struct pen *p, const struct timeline *t, int y)
@@ -304,7 +299,7 @@ static void draw_latency(struct pen *p, const struct timeline *t, struct view_st
 	const int lines = has_target(t) && p->r.w < ONE_LINE_W ? 2 : 1;
 	const int room = p->r.h - 1 - (foot ? lines + 3 : 0), least = 1 + FOOT + 1;
 	const int n = room / N_PANELS >= least || room < least ? N_PANELS : room / least;
-	const int h = room / n < 1 ? 1 : room / n > 10 ? 10 : room / n;
+	const int h = within(room / n, 1, 10);
 	const struct tl_target target = timeline_target(t);
 	int y = 1;
 

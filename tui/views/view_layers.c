@@ -98,16 +98,15 @@ static void put_cell(
 
 static void put_rows(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	const int over = t->n_changed - (p->r.h - HEADS - FOOT), last = over > 0 ? over : 0;
+	const int over = t->n_changed - (p->r.h - HEADS - FOOT), last = at_least(over, 0);
 	const double most = largest(t);
 	struct column chosen[COLUMNS];
 	int at[COLUMNS], n = choose(t, chosen, at), first;
 	struct table table = { .p = p, .column = chosen, .n = n, .y = 1 };
 
 	/* the newest are seen while it goes on; scrolled up: from there on */
-	if (s->scroll[VIEW_LAYERS] > last)
-		s->scroll[VIEW_LAYERS] = last;
-	first = last - (int)(s->scroll[VIEW_LAYERS] > 0 ? s->scroll[VIEW_LAYERS] : 0);
+	s->scroll[VIEW_LAYERS] = at_most(s->scroll[VIEW_LAYERS], last);
+	first = last - (int)(at_least(s->scroll[VIEW_LAYERS], 0));
 	table_heads(&table);
 	for (int i = first; i < t->n_changed && table.y < p->r.h - FOOT; i++) {
 		table.y++;
@@ -120,18 +119,17 @@ static void put_rows(struct pen *p, const struct timeline *t, struct view_state 
 static void put_sums(struct pen *p, const struct timeline *t)
 {
 	double nearest = 0, error = 0, ns = 0;
-	int x;
 
 	for (int32_t i = 0; i < t->n_changed; i++) {
 		nearest += t->changed[i].e.nearest / t->n_changed;
 		error += t->changed[i].e.error / t->n_changed;
 		ns += (double)t->changed[i].e.ns;
 	}
-	x = view_put(p, 0, p->r.h - 1, INK_DIM, "error of what a layer adds, rms: ");
-	x += view_put(p, x, p->r.h - 1, INK_BRIGHT, "%.1f %%", 100 * sqrt(error));
-	if (!isnan(nearest))
-		x += view_put(p, x, p->r.h - 1, INK_DIM, ", %.1f %% to the nearest", 100 * sqrt(nearest));
-	view_put(p, x, p->r.h - 1, INK_DIM, " \xc2\xb7 %s", view_ns(ns).text);
+	view_say(p, 0, p->r.h - 1,
+		IN_DIM "error of what a layer adds, rms: " IN_BRIGHT "%s" IN_DIM "%s \xc2\xb7 %s",
+		isnan(error) ? "not measured" : view_form("%.1f %%", 100 * sqrt(error)).text,
+		isnan(nearest) ? "" : view_form(", %.1f %% to the nearest", 100 * sqrt(nearest)).text,
+		view_ns(ns).text);
 }
 
 static void layers_draw(struct pen *p, const struct timeline *t, struct view_state *s)

@@ -67,7 +67,7 @@ static void draw_layers(
 	table_heads(&table);
 	first = k->probe->n_layers - rows;
 	first = chosen >= 0 && chosen < first ? chosen : first;
-	first = first < 0 ? 0 : first;
+	first = at_least(first, 0);
 	for (int32_t i = first; i < k->probe->n_layers && i < first + rows; i++) {
 		table.y++;
 		draw_layer(&table, t, k, i, i == chosen);
@@ -79,11 +79,11 @@ static void draw_layers(
 /* One head's, or the mean of a layer's, or of all. */
 static void attention_row(const struct probe *p, int32_t layer, int32_t head, float *row)
 {
-	int32_t from = layer < 0 ? 0 : layer, to = layer < 0 ? p->n_layers : layer + 1, n = 0;
+	int32_t from = at_least(layer, 0), to = layer < 0 ? p->n_layers : layer + 1, n = 0;
 
 	memset(row, 0, (size_t)p->n * sizeof *row);
 	for (int32_t l = from; l < to; l++)
-		for (int32_t h = head < 0 ? 0 : head; h < (head < 0 ? p->n_heads : head + 1); h++, n++)
+		for (int32_t h = at_least(head, 0); h < (head < 0 ? p->n_heads : head + 1); h++, n++)
 			for (int32_t i = 0; i < p->n; i++)
 				row[i] += probe_attention(p, l, h)[i];
 	for (int32_t i = 0; n > 1 && i < p->n; i++)
@@ -120,7 +120,7 @@ static void draw_strip(struct pen *p, int y, const float *row, int32_t n)
 		if (n < p->r.w)
 			from = x, to = x + 1;
 		for (int64_t i = from; i < to; i++)
-			most = row[i] > most ? row[i] : most;
+			most = fmaxf(row[i], most);
 		view_spark(p, x, y, view_heat_ink((double)most), most >= 1 ? 1 : 0.1 + 0.9 * (double)most);
 	}
 }
@@ -168,7 +168,7 @@ static void draw_all(struct pen *p, const struct timeline *t, const struct lens_
 	struct table table = TABLE(p, best_columns, 1);
 	double mass = 0, reported = 0;
 	int32_t top[TOP_MAX];
-	int rows = p->r.h - 2 < TOP_MAX ? p->r.h - 2 : TOP_MAX, n;
+	int rows = at_most(p->r.h - 2, TOP_MAX), n;
 
 	view_head(
 		p, "distribution", "%.2f bits over %s tokens", b->stats.entropy, view_count(b->vocab).text);
@@ -225,7 +225,7 @@ static void draw_progress(struct pen *p, const struct lens_look *k)
 {
 	view_put(p, 0, 2, INK_TEXT, "%s", k->words);
 	if (k->all > 0) {
-		view_bar(p, 0, 4, p->r.w < 60 ? p->r.w : 60, INK_BAR, (double)k->done / k->all);
+		view_bar(p, 0, 4, at_most(p->r.w, 60), INK_BAR, (double)k->done / k->all);
 		view_put(p, 0, 5, INK_DIM, "%d of %d tokens", k->done, k->all);
 	}
 }

@@ -158,12 +158,7 @@ static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool a
 	if (s->y && (p->kind != LESSON_ITEM || p[-1].kind != LESSON_ITEM))
 		new_line(s, 0);
 	switch (p->kind) {
-	case LESSON_HEADING:
-		s->x = 0;
-		put(s, INK_BRIGHT, ATTR_BOLD, "", 0);
-		flow(s, 0, INK_BRIGHT, p->text ? p->text : "");
-		new_line(s, 0);
-		break;
+	case LESSON_HEADING: paragraph(s, 0, INK_BRIGHT, "", p->text); break;
 	case LESSON_PROSE: paragraph(s, 0, INK_TEXT, "", p->text); break;
 	case LESSON_ITEM: item(s, p); break;
 	case LESSON_CODE: paragraph(s, 2, INK_BRIGHT, "", p->text); break;
@@ -192,7 +187,6 @@ static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool a
 	}
 }
 
-/* How it went, and where it goes on. */
 /* The ranks of the session, as options. */
 static struct engine_options ranks_of(const struct timeline *t)
 {
@@ -222,6 +216,7 @@ static void what_next(struct sheet *s, const struct engine_options *now)
 	hint(s, view_form("%s is next, with another model: cutaway lesson %s", any, any).text);
 }
 
+/* How it went, and where it goes on. */
 static void the_end(struct sheet *s, const struct lesson *l)
 {
 	const struct engine_options now = ranks_of(s->t);
@@ -244,7 +239,7 @@ static void the_end(struct sheet *s, const struct lesson *l)
 			"here.",
 			predicted, asked, right, holds, stated)
 			.text);
-	if (s->t->lesson.name)
+	if (s->t->lesson.name && s->live)
 		what_next(s, &now);
 	hint(s, "/lesson: all of them · /lesson off: back to the chat");
 }
@@ -341,7 +336,7 @@ static int32_t stop_before(const struct lesson *l, int32_t i)
 /* The first part that came, or was answered, when the reader went on to part `at`. */
 static int32_t newest_part(const struct lesson *l, int64_t at)
 {
-	int32_t i = stop_before(l, at < 0 ? 0 : at < l->n ? (int32_t)at : l->n), asked = i;
+	int32_t i = stop_before(l, (int32_t)within(at, 0, l->n)), asked = i;
 
 	if (i < 0 || l->part[i].kind == LESSON_PAGE)
 		return i + 1;
@@ -361,8 +356,7 @@ static int place(struct sheet *s, const struct lesson *l, int rows, int64_t *bel
 		most = s->y - rows;
 	if (*below == VIEW_LESSON_NEWEST)
 		*below = s->newest_y < most ? most - s->newest_y : 0;
-	if (*below > most)
-		*below = most;
+	*below = at_most(*below, most);
 	return most - (int)*below;
 }
 

@@ -14,11 +14,6 @@ struct held { /* of a group */
 	int64_t pages, cached, blocks, refs;
 };
 
-static bool is_state(const struct ev_memory *m)
-{
-	return m->kind == EV_MEMORY_KIND_recurrent || m->kind == EV_MEMORY_KIND_kept;
-}
-
 static struct held held_of(const struct timeline *t, int32_t g)
 {
 	const struct ev_memory *m = &t->memory[g];
@@ -47,18 +42,6 @@ static struct view_text name_of(const struct ev_memory *m)
 	case EV_MEMORY_KIND_kept: return view_form("what heads keep");
 	default: return view_form(m->latent == 1 ? "latents" : "keys and values");
 	}
-}
-
-/* Bytes of one request of so many tokens. */
-static double bytes_at(const struct ev_memory *m, int64_t tokens)
-{
-	const bool bounded = m->kind == EV_MEMORY_KIND_window || m->kind == EV_MEMORY_KIND_recent;
-
-	if (is_state(m))
-		return (double)m->page_bytes;
-	if (bounded && m->window > 0 && tokens > m->window)
-		tokens = m->window;
-	return (double)m->page_bytes / (double)m->page_size * (double)tokens;
 }
 
 /* Of plain multi-head attention as wide as the model (Vaswani et al. 2017), in f16. */
@@ -90,10 +73,12 @@ static void put_group(const struct table *table, const struct timeline *t, int32
 
 	table_put(table, AT_NAME, INK_TEXT, "%s", name_of(m).text);
 	table_put(table, AT_LAYERS, INK_TEXT, "%lld", (long long)m->layers);
-	table_put(table, AT_TOKEN, INK_TEXT, "%s", is_state(m) ? "0" : view_bytes(bytes_at(m, 1)).text);
-	table_put(table, AT_LONGEST, INK_TEXT, "%s", view_bytes(bytes_at(m, t->session.ctx)).text);
+	table_put(table, AT_TOKEN, INK_TEXT, "%s",
+		tl_keeps_states(m) ? "0" : view_bytes(formula_group_bytes(m, 1)).text);
+	table_put(table, AT_LONGEST, INK_TEXT, "%s",
+		view_bytes(formula_group_bytes(m, (double)t->session.ctx)).text);
 	table_put(table, AT_HELD, INK_BRIGHT, "%s", view_bytes(bytes).text);
-	if (!is_state(m) && h.blocks > h.refs && h.refs)
+	if (!tl_keeps_states(m) && h.blocks > h.refs && h.refs)
 		table_put(table, AT_BACK, INK_TEXT, "%s",
 			view_bytes((double)(h.blocks - h.refs) * (double)m->page_bytes).text);
 	if (table_rect(table, AT_BAR).w >= BAR_LEAST && most > 0)
@@ -112,12 +97,11 @@ static void put_titles(const struct table *table, const struct timeline *t)
 
 static int put_ratio(struct pen *p, int y, const char *label, double ours, double plain)
 {
-	int x;
+	int x = NAME + 8;
 
 	view_put(p, 0, y, INK_DIM, "%s", label);
-	x = NAME + 8;
-	x += view_put(p, x, y, INK_BRIGHT, "%s", ours > 0 ? view_bytes(ours).text : "nothing");
-	x += view_put(p, x, y, INK_DIM, " for %s%s", view_bytes(plain).text, ours > 0 ? ": " : "");
+	x += view_say(p, x, y, IN_BRIGHT "%s" IN_DIM " for %s%s",
+		ours > 0 ? view_bytes(ours).text : "nothing", view_bytes(plain).text, ours > 0 ? ": " : "");
 	if (plain > 0 && ours > 0)
 		view_put(p, x, y, INK_BRIGHT, ours > plain ? "%.2g times" : "1/%.3g",
 			ours > plain ? ours / plain : plain / fmax(ours, 1));
@@ -132,8 +116,8 @@ static void put_against(struct pen *p, int y, const struct timeline *t)
 	const int64_t tokens = running_tokens(t, &running);
 
 	for (int32_t g = 0; g < t->n_memory; g++) {
-		token += is_state(&t->memory[g]) ? 0 : bytes_at(&t->memory[g], 1);
-		longest += bytes_at(&t->memory[g], t->session.ctx);
+		token += tl_keeps_states(&t->memory[g]) ? 0 : formula_group_bytes(&t->memory[g], 1);
+		longest += formula_group_bytes(&t->memory[g], (double)t->session.ctx);
 		now += (double)held_of(t, g).pages * (double)t->memory[g].page_bytes;
 	}
 	view_put(p, 0, y++, INK_DIM,

@@ -14,7 +14,7 @@ static struct next_columns columns(int w, bool zoomed)
 {
 	struct next_columns c = { .text_w = w / 5 };
 
-	c.text_w = c.text_w < 8 ? 8 : c.text_w > 24 ? 24 : c.text_w;
+	c.text_w = within(c.text_w, 8, 24);
 	c.p = c.text_w + 1;
 	c.bar = c.p + P_W + 2;
 	c.race = w - c.bar >= BAR_MIN_W + RACE_W + 2 ? w : 0;
@@ -25,7 +25,7 @@ static struct next_columns columns(int w, bool zoomed)
 
 static bool by_rejection(const struct timeline *t, const struct tl_token *k)
 {
-	return k->draft >= 0 && k->draft < t->n_drafts && t->draft[k->draft].rule == EV_RULE_rejection;
+	return is_index(k->draft, t->n_drafts) && t->draft[k->draft].rule == EV_RULE_rejection;
 }
 
 /* The model's own distribution is another than that of the bars, once temperature or penalties
@@ -270,10 +270,12 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 		draw_heads(p, &c, r, t->attached.on, y++);
 	for (int i = 0, won = winner(k); i < k->n_candidates && y < p->r.h; i++, y++) {
 		/* the winner is always shown: if it is below the visible rows, in the last one */
-		draw_candidate(p, t, r, k, y == p->r.h - 1 && won > i ? won : i, y, &c);
+		const int shown = y == p->r.h - 1 && won > i ? won : i;
+
+		draw_candidate(p, t, r, k, shown, y, &c);
 		if (view_clicked(s, p, 0, y, p->r.w))
-			s->cursor[VIEW_NEXT] = i + 1;
-		if (s->zoomed && s->focused && i + 1 == s->cursor[VIEW_NEXT])
+			s->cursor[VIEW_NEXT] = shown + 1;
+		if (s->zoomed && s->focused && shown + 1 == s->cursor[VIEW_NEXT])
 			view_mark_row(p, y);
 	}
 	if (p->r.h - y > 4)
@@ -293,11 +295,10 @@ static bool key_next(int key, const struct timeline *t, struct view_state *s)
 		*at = 0;
 		return view_walk_tokens(key, t, s);
 	}
-	if (*at > k->n_candidates)
-		*at = k->n_candidates;
+	*at = at_most(*at, k->n_candidates);
 	if (key != KEY_ENTER_) {
 		*at += key == KEY_DOWN_ ? 1 : *at > 1 ? -1 : 0;
-		*at = *at < 1 ? 1 : *at > k->n_candidates ? k->n_candidates : *at;
+		*at = within(*at, 1, k->n_candidates);
 		return true;
 	}
 	if (k->candidate[*at - 1].id <= INT32_MAX)

@@ -65,7 +65,7 @@ static void put_layers(struct pen *p, const struct timeline *t, int rows)
 		view_put(p, table_rect(&table, 1 + 3 * i).x, 1, INK_TEXT, "%s", inputs[i].label);
 	table_heads(&table);
 	for (int32_t first = 0; per_row && first < n; first += per_row) {
-		const int32_t end = first + per_row < n ? first + per_row : n;
+		const int32_t end = at_most(first + per_row, n);
 
 		table.y++;
 		table_put(

@@ -76,7 +76,7 @@ static int put_readers(struct pen *p, int x, int y, const struct timeline *t, in
 		const struct tl_request *r = &t->request[i];
 		int32_t block = t->page[page].block;
 
-		if (block < 0 || block >= r->n_pages || r->pages[block] != page)
+		if (!is_index(block, r->n_pages) || r->pages[block] != page)
 			continue;
 		x += view_put_label(p, x, y, r->id) + 1;
 		n++;
@@ -157,9 +157,9 @@ static void put_event(struct pen *p, int y, const struct tl_page_event *e)
 /* Newest last, as it is read. Returns the row after it. */
 static int put_history(struct pen *p, int y, int rows, const struct tl_page *g)
 {
-	int n = g->n_history < TL_PAGE_HISTORY ? g->n_history : TL_PAGE_HISTORY;
+	int n = at_most(g->n_history, TL_PAGE_HISTORY);
 
-	n = n < rows ? n : rows;
+	n = at_most(n, rows);
 	for (int i = n; i-- > 0;)
 		put_event(p, y++, page_history(g, i));
 	return y;
@@ -208,17 +208,18 @@ static void put_ranks(struct pen *p, int y, const struct timeline *t)
 
 	for (int32_t i = 0; i < t->n_ranks && t->n_ranks > 1 && x < p->r.w; i++) {
 		const struct ev_rank *has = &t->rank[i].has;
-		const int64_t first = has->first_kv_head, last = first + has->kv_heads - 1;
+		const int64_t first = has->first_kv_head;
 
-		x += view_put(p, x, y, INK_DIM, "%srank %d: ", i ? ", " : "", i);
-		if (has->layers < t->session.n_layers)
-			x += view_put(p, x, y, INK_TEXT, "layers %lld–%lld ", (long long)has->first_layer,
-				(long long)(has->first_layer + has->layers - 1));
-		if (first == EV_NULL_I)
-			x += view_put(p, x, y, INK_TEXT, "all heads");
-		else
-			x += view_put(p, x, y, INK_TEXT, first < last ? "heads %lld–%lld" : "head %lld",
-				(long long)first, (long long)last);
+		x += view_say(p, x, y, IN_DIM "%srank %d: " IN_TEXT "%s%s", i ? ", " : "", i,
+			has->layers < t->session.n_layers
+				? view_form("layers %lld–%lld ", (long long)has->first_layer,
+					  (long long)(has->first_layer + has->layers - 1))
+					  .text
+				: "",
+			first == EV_NULL_I ? "all heads"
+							   : view_form(has->kv_heads > 1 ? "heads %lld–%lld" : "head %lld",
+									 (long long)first, (long long)(first + has->kv_heads - 1))
+									 .text);
 	}
 }
 
@@ -231,12 +232,13 @@ static void draw_side(struct pen *p, const struct timeline *t, int32_t page)
 	if (!page_is_free(g) && timeline_group(t, page) == 0)
 		put_ranks(p, 1, t);
 	if (g->n_history > TL_PAGE_HISTORY)
-		view_put(p, 13, y++, INK_DIM, "%d events before these", g->n_history - TL_PAGE_HISTORY);
+		view_put(p, 13, y++, INK_DIM, "%d event%s before these", g->n_history - TL_PAGE_HISTORY,
+			plural(g->n_history - TL_PAGE_HISTORY));
 	y = put_history(p, y, p->r.h - y, g);
 	if (page_is_free(g) || y + 2 >= p->r.h)
 		return;
 	view_put(p, 0, ++y, INK_DIM, "it holds");
-	put_contents(p, y + 1, p->r.h - y - 1 < 12 ? p->r.h - y - 1 : 12, t, g);
+	put_contents(p, y + 1, at_most(p->r.h - y - 1, 12), t, g);
 }
 
 /* Allocated but unused memory, compared with contiguous allocation. */
@@ -244,18 +246,16 @@ static void draw_waste(struct pen *p, int y, const struct timeline *t)
 {
 	const struct tl_step *last = timeline_last_step(t);
 	bool wide = p->r.w >= 84;
-	int x;
 
 	if (!last || !last->s.running || !(last->s.tail_waste_bytes || last->s.reserve_waste_bytes))
 		return; /* a recurrent state has a fixed size */
-	x = view_put(p, 0, y, INK_DIM,
-		wide ? "internal fragmentation (unused room in last pages) " : "fragmentation ");
-	x += view_put(p, x, y, INK_TEXT, "%s", view_bytes((double)last->s.tail_waste_bytes).text);
-	x += view_put(p, x, y, INK_DIM, wide ? " %s contiguous reservation" : " %s reserved",
-		glyph(p->c, GLYPH_DOT));
-	if (wide)
-		x += view_put(p, x, y, INK_DIM, " (%s tokens each)", view_count(t->session.ctx).text);
-	view_put(p, x, y, INK_TEXT, " %s", view_bytes((double)last->s.reserve_waste_bytes).text);
+	view_say(p, 0, y, IN_DIM "%s " IN_TEXT "%s" IN_DIM " %s %s" IN_TEXT " %s",
+		wide ? "internal fragmentation (unused room in last pages)" : "fragmentation",
+		view_bytes((double)last->s.tail_waste_bytes).text, glyph(p->c, GLYPH_DOT),
+		wide ? view_form("contiguous reservation (%s tokens each)", view_count(t->session.ctx).text)
+				   .text
+			 : "reserved",
+		view_bytes((double)last->s.reserve_waste_bytes).text);
 }
 
 /* The block table of a request: its pages in the order of its text, each number on the heat of the
@@ -274,7 +274,7 @@ static int put_table(
 		struct pen in = *p;
 		int32_t page = r->pages[b];
 
-		if (page < 0 || page >= t->n_pages)
+		if (!is_index(page, t->n_pages))
 			continue;
 		if (x + digits > p->r.w) {
 			x = LEFT;
@@ -311,11 +311,11 @@ static void draw_tables(struct pen *p, const struct timeline *t, int32_t shown)
  * needs. */
 static int map_rows(const struct timeline *t, int w, int h)
 {
-	const int least = pages_map_least(t, w), part = h * 2 / 3 > least ? h * 2 / 3 : least;
+	const int least = pages_map_least(t, w), part = at_least(h * 2 / 3, least);
 
 	for (int32_t i = 0; i < t->n_requests && w >= TABLES_W; i++)
 		if (t->request[i].n_pages)
-			return part < h ? part : h;
+			return at_most(part, h);
 	return h;
 }
 
@@ -351,7 +351,7 @@ static void draw_small(struct pen *p, const struct timeline *t, struct view_stat
 	struct pen map, history;
 
 	if (shown >= 0 && h >= STRIP_MIN + 2) {
-		strip = h / 2 < STRIP_MAX ? h / 2 : STRIP_MAX;
+		strip = at_most(h / 2, STRIP_MAX);
 		history = pen_sub(p, (struct rect){ 0, 1 + h - strip, p->r.w, strip });
 		put_summary(&history, 0, t, shown);
 		put_history(&history, 1, strip - 1, timeline_page(t, shown));
@@ -408,7 +408,7 @@ static bool pages_key(int key, const struct timeline *t, struct view_state *s)
 		return false;
 	/* the first key only shows it */
 	s->page = (int32_t)(at < 0 ? pages_map_on(t, s, -1, 1) : pages_map_on(t, s, at, by));
-	s->page = s->page < 0 ? 0 : s->page;
+	s->page = at_least(s->page, 0);
 	return true;
 }
 

@@ -177,8 +177,8 @@ static int32_t map_top(const struct map *m, const struct timeline *t, const stru
 				  most = total - m->rows + (m->rows > 1 && full);
 
 	top = top > keep ? keep : top < least ? least : top;
-	top = top > most ? most : top;
-	return top < 0 ? 0 : top;
+	top = at_most(top, most);
+	return at_least(top, 0);
 }
 
 /* The note's own length depends on what it hides. */
@@ -221,7 +221,7 @@ static struct map map_make(
 	s->cursor[VIEW_PAGES] += (int64_t)m.held;
 	s->scroll[VIEW_PAGES] = m.held || m.focus >= 0 ? map_top(&m, t, s) : 0;
 	m.first = s->scroll[VIEW_PAGES] * m.per_row;
-	m.cells = h * m.per_row < m.n - m.first ? h * m.per_row : m.n - m.first;
+	m.cells = at_most(h * m.per_row, m.n - m.first);
 	make_room_for_note(&m, t, w);
 	return m;
 }
@@ -249,7 +249,7 @@ static int draw_map(struct pen *p, const struct timeline *t, struct view_state *
 		return (m.cells + m.per_row - 1) / m.per_row;
 	end = m.cells % m.per_row * m.cell;
 	last = m.cells / m.per_row + (end + 2 + m.note_w > p->r.w);
-	last = last < m.rows - 1 ? last : m.rows - 1;
+	last = at_most(last, m.rows - 1);
 	view_put_right(p, m.per_row * m.cell, last, INK_DIM, "%s", m.note.text);
 	return last + 1;
 }
@@ -265,8 +265,7 @@ static void draw_group_name(
 	if (m->window > 0)
 		x += view_put(p, x, 0, INK_DIM, " of %lld", (long long)m->window);
 	view_put(p, x, 0, INK_DIM, ": %lld layer%s, %d of %s %s, %s each", (long long)m->layers,
-		plural(m->layers), used, view_count(m->pages).text,
-		m->kind == EV_MEMORY_KIND_recurrent || m->kind == EV_MEMORY_KIND_kept ? "states" : "pages",
+		plural(m->layers), used, view_count(m->pages).text, tl_keeps_states(m) ? "states" : "pages",
 		view_bytes((double)m->page_bytes).text);
 }
 

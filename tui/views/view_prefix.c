@@ -32,7 +32,7 @@ static int32_t token_at(const struct tl_request *r, int64_t pos)
 static int64_t common_pages(
 	const struct tl_request *a, const struct tl_request *b, int64_t from, int64_t size)
 {
-	int64_t n = length_of(a) < length_of(b) ? length_of(a) : length_of(b), pos = from * size;
+	int64_t n = at_most(length_of(a), length_of(b)), pos = from * size;
 
 	while (pos < n && token_at(a, pos) == token_at(b, pos))
 		pos++;
@@ -89,7 +89,7 @@ static void leaves_choose(
 	int32_t last = t->n_requests > LOOK_BACK ? t->n_requests - LOOK_BACK : 0;
 
 	l->n = 0;
-	most = most > LEAVES_MAX ? LEAVES_MAX : most;
+	most = at_most(most, LEAVES_MAX);
 	if (focus)
 		leaves_add(l, t, focus, most);
 	for (int pass = 0; pass < 2; pass++)
@@ -101,10 +101,9 @@ static void leaves_choose(
 /* A line of the tree: one request, or (several) a beginning that they share. */
 struct line {
 	const struct tl_request *r[LEAVES_MAX];
-	int n_r, depth;
+	int n_r;
+	struct view_rail rail;
 	int64_t from, pages; /* first page of its own, how many */
-	bool last;           /* of its siblings */
-	uint32_t open;       /* bit d: a branch of depth d goes on below */
 };
 struct tree {
 	struct line line[LINES_MAX];
@@ -118,10 +117,9 @@ static void tree_branch(
 	struct tree *tree, const struct line *in, int64_t at, int depth, int64_t size)
 {
 	bool taken[LEAVES_MAX] = { false };
-	int left = in->n_r;
 
 	for (int i = 0; i < in->n_r; i++) {
-		struct line child = { .depth = depth, .from = at, .open = in->open };
+		struct line child = { .rail.depth = depth, .from = at };
 
 		if (taken[i])
 			continue;
@@ -131,10 +129,6 @@ static void tree_branch(
 			taken[k] = true;
 			child.r[child.n_r++] = in->r[k];
 		}
-		left -= child.n_r;
-		child.last = !left;
-		if (depth > 0 && depth < 32 && left)
-			child.open |= 1u << depth;
 		tree_grow(tree, &child, size);
 	}
 }
@@ -150,17 +144,17 @@ static void tree_grow(struct tree *tree, const struct line *in, int64_t size)
 	for (int i = 1; i < in->n_r; i++) {
 		int64_t same = common_pages(in->r[0], in->r[i], in->from, size);
 
-		upto = same < upto ? same : upto;
+		upto = at_most(same, upto);
 	}
 	if (in->n_r > 1 && upto <= in->from) { /* nothing in common: no line of their own */
-		tree_branch(tree, in, in->from, in->depth, size);
+		tree_branch(tree, in, in->from, in->rail.depth, size);
 		return;
 	}
 	line = &tree->line[tree->n++];
 	*line = *in;
 	line->pages = upto - in->from;
 	if (in->n_r > 1)
-		tree_branch(tree, line, upto, in->depth + 1, size);
+		tree_branch(tree, line, upto, in->rail.depth + 1, size);
 }
 
 /* The most requests whose tree fits the rows. */
@@ -170,7 +164,7 @@ static void tree_make(
 	struct leaves l;
 
 	for (int most = rows; most > 0; most--) {
-		struct line all = { .depth = 0 };
+		struct line all = { .n_r = 0 };
 
 		leaves_choose(&l, t, s, most);
 		memcpy(all.r, l.r, sizeof all.r);
@@ -263,13 +257,12 @@ static int put_pages(struct pen *p, int x, int y, int64_t pages)
 
 static void draw_shared(struct pen *p, int y, const struct timeline *t, const struct line *line)
 {
-	int x = view_rails(p, 0, y, p->r.w, line->depth, line->open, true, line->last),
-		w = p->r.w - x - PAGES_W;
+	int x = view_rails(p, 0, y, p->r.w, &line->rail), w = p->r.w - x - PAGES_W;
 
 	for (int i = 0; i < line->n_r; i++)
 		w -= view_label_width(line->r[i]->id) + 1;
 
-	x += put_beginning(p, x, y, w < 13 ? 13 : w > 24 ? 24 : w, t, line) + 1;
+	x += put_beginning(p, x, y, within(w, 13, 24), t, line) + 1;
 	x += put_pages(p, x, y, line->pages) + 1;
 	for (int i = 0; i < line->n_r && x < p->r.w; i++)
 		x += view_put_label(p, x, y, line->r[i]->id) + 1;
@@ -279,8 +272,7 @@ static void draw_leaf(struct pen *p, int y, const struct timeline *t, const stru
 {
 	const struct tl_request *r = line->r[0];
 	int reason_x = p->r.w < 44 ? p->r.w * 5 / 9 : p->r.w * REASON_X / 50;
-	int x = view_rails(p, 0, y, p->r.w, line->depth, line->open, true, line->last),
-		end = reason_x - PAGES_W - 2;
+	int x = view_rails(p, 0, y, p->r.w, &line->rail), end = reason_x - PAGES_W - 2;
 	char asks[VIEW_ASKS];
 
 	x += view_put_label(p, x, y, r->id) + 1;
@@ -295,8 +287,11 @@ static void draw_leaf(struct pen *p, int y, const struct timeline *t, const stru
 static void draw_tree(struct pen *p, const struct timeline *t, const struct view_state *s)
 {
 	struct tree tree;
+	uint64_t below = 0;
 
 	tree_make(&tree, t, s, p->r.h);
+	for (int i = tree.n; i-- > 0;)
+		below = view_rail(&tree.line[i].rail, below);
 	if (!tree.n && t->cleared)
 		view_put(p, 0, 0, INK_DIM, "empty: a setting emptied the cache, and no prompt came since");
 	for (int y = 0; y < tree.n; y++)
@@ -324,26 +319,28 @@ static void draw_rate(struct pen *p, int y, const struct timeline *t)
 
 /* --- pins, and the table of lookups --- */
 
+static struct view_text kept_words(const struct timeline *t, const struct tl_pin *pin)
+{
+	if (pin->last == EV_PIN_asked)
+		return view_form("is computed");
+	if (pin->ttl_ns == EV_NULL_I)
+		return view_form("until it is removed");
+	return view_form(IN_TEXT "%lld s left",
+		(long long)at_least(pin->t_ns + pin->ttl_ns - t->last_t_ns, 0) / 1000000000);
+}
+
 /* Declared prefixes: what each costs in pages, how long it is kept, and what it gave. */
 static void draw_pin(struct pen *p, int y, const struct timeline *t, const struct tl_pin *pin)
 {
-	const int64_t left =
-		pin->ttl_ns == EV_NULL_I ? EV_NULL_I : pin->t_ns + pin->ttl_ns - t->last_t_ns;
 	const char *dot = glyph(p->c, GLYPH_DOT);
 	int x = view_put(p, 0, y, INK_TEXT, "pin ");
 
 	x += view_put_label(p, x, y, pin->pin);
-	x += view_put(p, x, y, INK_DIM, " %s tokens %s ", view_count(pin->tokens).text, dot);
-	x += view_put(p, x, y, INK_TEXT, "%s pages", view_count(pin->pages).text);
-	x += view_put(p, x, y, INK_DIM, ", %s %s ", view_bytes((double)pin->bytes).text, dot);
-	if (pin->last == EV_PIN_asked)
-		x += view_put(p, x, y, INK_DIM, "is computed");
-	else if (left == EV_NULL_I)
-		x += view_put(p, x, y, INK_DIM, "until it is removed");
-	else
-		x += view_put(
-			p, x, y, INK_TEXT, "%lld s left", (long long)(left > 0 ? left / 1000000000 : 0));
-	x += view_put(p, x, y, INK_DIM, " %s gave %s tokens to %lld prompt%s", dot,
+	view_say(p, x, y,
+		IN_DIM " %s tokens %s " IN_TEXT "%s page%s" IN_DIM ", %s %s %s" IN_DIM
+			   " %s gave %s tokens to %lld prompt%s",
+		view_count(pin->tokens).text, dot, view_count(pin->pages).text, plural(pin->pages),
+		view_bytes((double)pin->bytes).text, dot, kept_words(t, pin).text, dot,
 		view_count(pin->given).text, (long long)pin->prompts, plural(pin->prompts));
 }
 
@@ -353,11 +350,11 @@ static int draw_pins(struct pen *p, int y, int rows, const struct timeline *t)
 
 	for (int32_t i = 0; i < t->n_pins; i++)
 		n += timeline_pin_lives(&t->pin[i]);
-	n = n < rows ? n : rows;
+	n = at_most(n, rows);
 	for (int32_t i = t->n_pins; p && i-- > 0 && at < n;)
 		if (timeline_pin_lives(&t->pin[i]))
 			draw_pin(p, y + n - ++at, t, &t->pin[i]);
-	return n > 0 ? n : 0;
+	return at_least(n, 0);
 }
 
 enum { AT_REQUEST, AT_ASKED, AT_HIT, AT_PAGES, AT_PART, AT_WHY };
@@ -409,7 +406,7 @@ static void draw_lookups(struct pen *p, const struct timeline *t, struct view_st
 	table.column = p->r.w < 96 ? narrow : wide;
 	table_heads(&table);
 	skip = table_first(&s->cursor[VIEW_PREFIX], n, rows); /* counted from the end */
-	table.y = n < rows ? n : rows;
+	table.y = at_most(n, rows);
 	for (int32_t i = t->n_requests; i-- > 0 && table.y > 0;)
 		if (t->request[i].looked_up && skip-- <= 0) {
 			draw_lookup(&table, t, &t->request[i]);
@@ -420,7 +417,7 @@ static void draw_lookups(struct pen *p, const struct timeline *t, struct view_st
 static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const int pins = draw_pins(NULL, 0, 8, t), half = (p->r.h - 5 - pins) / 2;
-	struct pen tree = pen_sub(p, (struct rect){ 0, 2, p->r.w > 90 ? 90 : p->r.w, half });
+	struct pen tree = pen_sub(p, (struct rect){ 0, 2, at_most(p->r.w, 90), half });
 	struct pen table =
 		pen_sub(p, (struct rect){ 0, 5 + half + pins, p->r.w, p->r.h - 5 - half - pins });
 

@@ -113,7 +113,9 @@ static int draw_table(struct pen *p, int y, const struct timeline *t, const stru
 	put_row(&table, "", "lossy", "exact", "");
 	put_row(&table, "perplexity", view_form("%.4g", exp(s->lossy / s->n)).text,
 		view_form("%.4g", exp(s->exact / s->n)).text,
-		view_form("of the %s tokens that the lossy model drew", view_count(s->n).text).text);
+		view_form(
+			"of the %s token%s that the lossy model drew", view_count(s->n).text, plural(s->n))
+			.text);
 	if (!m.n)
 		return table.y + 1;
 	put_cost(&table, "a decode step: bytes", m.bytes, view_bytes);

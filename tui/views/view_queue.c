@@ -18,17 +18,12 @@ static const struct lane {
 	{ "preempted", INK_REJECTED, offsetof(struct tl_step, preempted) } };
 enum { N_LANES = sizeof lanes / sizeof *lanes };
 
-static int32_t first_step(const struct timeline *t, int columns)
-{
-	return t->n_steps > columns ? t->n_steps - columns : 0;
-}
-
 static int64_t most_waiting(const struct timeline *t, int columns)
 {
 	int64_t most = 0;
 
-	for (int32_t i = first_step(t, columns); i < t->n_steps; i++)
-		most = t->step[i].s.waiting > most ? t->step[i].s.waiting : most;
+	for (int32_t i = view_first_step(t, columns); i < t->n_steps; i++)
+		most = at_least(t->step[i].s.waiting, most);
 	return most;
 }
 
@@ -41,7 +36,7 @@ static void draw_length(struct pen *p, const struct timeline *t, int y, int rows
 	view_put(p, 0, y, INK_DIM, "waiting");
 	if (rows > 1 && most)
 		view_put(p, 0, y + 1, INK_DIM, "to %s", view_count(most).text);
-	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
+	for (int32_t i = view_first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
 		 i++, x++)
 		view_stack(
 			p, x, y, rows, INK_BAR, most ? (double)t->step[i].s.waiting / (double)most * rows : 0);
@@ -52,7 +47,7 @@ static void draw_lane(struct pen *p, const struct timeline *t, const struct lane
 	const int columns = p->r.w - NAME_W;
 
 	view_put(p, 0, y, INK_DIM, "%s", lane->name);
-	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
+	for (int32_t i = view_first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
 		 i++, x++) {
 		const int32_t n = *(const int32_t *)(const void *)((const char *)&t->step[i] + lane->of);
 
@@ -62,15 +57,6 @@ static void draw_lane(struct pen *p, const struct timeline *t, const struct lane
 }
 
 /* ---- who waits ---- */
-
-/* Its rank as told last; EV_NULL_I: it was not. */
-static int64_t rank_of(const struct timeline *t, int64_t request)
-{
-	for (int32_t i = 0; i < t->queue.n; i++)
-		if (t->queue.order[i].request == request)
-			return t->queue.order[i].rank;
-	return EV_NULL_I;
-}
 
 static const struct sched_policy *policy_of(const struct timeline *t)
 {
@@ -139,11 +125,15 @@ static void draw_order_head(const struct table *table, const struct timeline *t)
 			ranked ? "least rank first: " : "in order of arrival", ranked ? policy->rank_is : "");
 }
 
-static struct view_text rank_words(const struct sched_policy *policy, int64_t rank)
+/* As told last. */
+static struct view_text rank_words(const struct timeline *t, int64_t request)
 {
+	const struct sched_policy *policy = policy_of(t);
+	const struct ev_queued *q = view_queued(t, request);
+
 	if (!policy || !policy->rank_is)
 		return (struct view_text){ "" };
-	return rank == INT64_MAX ? view_form("none") : view_count(rank);
+	return q && q->rank == INT64_MAX ? view_form("none") : view_count(q ? q->rank : EV_NULL_I);
 }
 
 static void draw_waiter(
@@ -157,12 +147,12 @@ static void draw_waiter(
 		table_put(
 			table, AT_STEPS, INK_REJECTED, "%s preempted", glyph(table->p->c, GLYPH_MARK_REJECTED));
 	} else {
-		table_put(table, AT_WAIT, INK_TEXT, "%s", view_ns(timeline_latencies(t, r).queue).text);
+		table_put(table, AT_WAIT, INK_TEXT, "%s", view_ns(timeline_waits(t, r).queue).text);
 		table_put(table, AT_STEPS, INK_TEXT, "%s",
 			view_count((int64_t)timeline_latency_steps(t, r).queue).text);
 	}
 	table_put(table, AT_PROMPT, INK_TEXT, "%s", view_count(r->params.n_prompt).text);
-	table_put(table, AT_RANK, INK_TEXT, "%s", rank_words(policy_of(t), rank_of(t, r->id)).text);
+	table_put(table, AT_RANK, INK_TEXT, "%s", rank_words(t, r->id).text);
 	table_put(table, AT_USER, INK_TEXT, "%s", r->user ? r->user : "");
 	if (r->params.priority != EV_NULL_I)
 		table_put(table, AT_CLASS, INK_TEXT, "%" PRId64, r->params.priority);
@@ -175,7 +165,7 @@ static int draw_order(
 	struct pen *p, const struct timeline *t, const struct view_state *s, int y, int room)
 {
 	const struct tl_request *w[MOST];
-	const int total = view_waits(t, w, MOST), n = total < MOST ? total : MOST;
+	const int total = view_waits(t, w, MOST), n = at_most(total, MOST);
 	const int shown = n < room - 1 ? n : total > room - 1 ? room - 2 : room - 1;
 	const struct tl_request *chosen = view_request(t, s);
 	struct table table = TABLE(p, order, y);
@@ -202,15 +192,8 @@ static int waits_of(const struct timeline *t, const struct tl_group *g, bool by_
 {
 	int n = 0;
 
-	for (int32_t i = 0; i < t->n_requests; i++) {
-		const struct tl_request *r = &t->request[i];
-		const int64_t class = r->params.priority == EV_NULL_I ? 0 : r->params.priority;
-
-		if (r->state != TL_WAITING && r->state != TL_PREEMPTED)
-			continue;
-		n += by_user ? (r->user && g->user ? !strcmp(r->user, g->user) : r->user == g->user)
-					 : class == g->priority;
-	}
+	for (int32_t i = 0; i < t->n_requests; i++)
+		n += view_is_waiting(&t->request[i]) && timeline_group_of(t, &t->request[i], by_user) == g;
 	return n;
 }
 
@@ -259,7 +242,7 @@ static int draw_groups(struct pen *p, const struct timeline *t, bool by_user, in
 		table.y++;
 		draw_group(&table, t, &g[i], by_user, i == TL_GROUPS - 1);
 	}
-	return 1 + (n < room - 1 ? n : room - 1);
+	return 1 + (at_most(n, room - 1));
 }
 
 /* Which tables there is room for beside the list: that which the policy goes by before the other.
@@ -359,7 +342,7 @@ static void draw_queue(struct pen *p, const struct timeline *t, struct view_stat
 static bool key_queue(int key, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *w[MOST];
-	const int total = view_waits(t, w, MOST), n = total < MOST ? total : MOST;
+	const int total = view_waits(t, w, MOST), n = at_most(total, MOST);
 	int64_t at = n;
 
 	while (--at >= 0 && w[at]->id != s->request)

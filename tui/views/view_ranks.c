@@ -44,9 +44,9 @@ static struct sums sums_of(const struct timeline *t)
 		s.exchange_ns += k.exchange_ns;
 		s.slowed_ns += k.slowed_ns;
 		s.sent += k.sent;
-		s.rows = k.rows > s.rows ? k.rows : s.rows;
-		s.steps = k.steps > s.steps ? k.steps : s.steps;
-		s.exchanges = k.exchanges > s.exchanges ? k.exchanges : s.exchanges;
+		s.rows = at_least(k.rows, s.rows);
+		s.steps = at_least(k.steps, s.steps);
+		s.exchanges = at_least(k.exchanges, s.exchanges);
 	}
 	return s;
 }
@@ -76,8 +76,7 @@ static int put_sum(struct pen *p, int x, const char *number, const char *words)
 {
 	if (x + (int)(strlen(number) + strlen(words)) + 1 > p->r.w)
 		return x;
-	x += view_put(p, x, 1, INK_BRIGHT, "%s", number) + 1;
-	return x + view_put(p, x, 1, INK_DIM, "%s", words) + 3;
+	return x + view_say(p, x, 1, IN_BRIGHT "%s " IN_DIM "%s", number, words) + 3;
 }
 
 /* Of the session. */
@@ -103,7 +102,8 @@ static void draw_sums(struct pen *p, const struct timeline *t, const struct sums
 		return;
 	}
 	x = put_sum(p, 0, view_bytes(per(s->sent, s->rows)).text, "sent a token");
-	x = put_sum(p, x, view_form("%.0f", per(s->exchanges, s->steps)).text, "exchanges a step");
+	x = put_sum(p, x, view_form("%.0f", per(s->exchanges, s->steps)).text,
+		s->exchanges == s->steps ? "exchange a step" : "exchanges a step");
 	x = put_sum(
 		p, x, view_percent((double)s->exchange_ns / (ns > 0 ? ns : 1)).text, "of the time in them");
 	if (s->slowed_ns)
@@ -205,7 +205,7 @@ static int lines_of(const struct pen *p, const struct fit *f)
  * higher lanes. */
 static struct fit fit_of(const struct pen *p, const struct timeline *t)
 {
-	struct fit f = { view_ranks_have_lanes(t), true, t->n_ranks < FEW ? t->n_ranks : FEW, 1 };
+	struct fit f = { view_ranks_have_lanes(t), true, at_most(t->n_ranks, FEW), 1 };
 
 	if (lines_of(p, &f) > p->r.h && p->r.w < SIDE_BY_SIDE)
 		f.has = false;
@@ -300,11 +300,9 @@ static void ranks_draw(struct pen *p, const struct timeline *t, struct view_stat
 	}
 	if (!t->n_ranks) {
 		view_empty(p, view_ranks.name,
-			t->attached.on
-				? "another server does not tell what its ranks do"
-				: "one rank computes the model; --tensor-parallel 2 at the start splits "
-				  "it over two, to the same bits; --prefill-ranks 1 gives prompts one of "
-				  "their own");
+			"one rank computes the model; --tensor-parallel 2 at the start splits "
+			"it over two, to the same bits; --prefill-ranks 1 gives prompts one of "
+			"their own");
 		return;
 	}
 	draw_head(p, t);

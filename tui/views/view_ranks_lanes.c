@@ -53,7 +53,7 @@ static double end_of(const struct tl_rank *r)
 /* Of all ranks, so that nothing moves while their list is scrolled. */
 static struct axis axis_of(const struct timeline *t, int w)
 {
-	struct axis a = { .from = INFINITY, .to = -INFINITY, .w = w < MOST_W ? w : MOST_W };
+	struct axis a = { .from = INFINITY, .to = -INFINITY, .w = at_most(w, MOST_W) };
 
 	for (int32_t i = 0; i < t->n_ranks; i++)
 		if (has_lane(t, i)) {

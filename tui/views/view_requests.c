@@ -10,7 +10,7 @@ int view_requests_indent(const struct timeline *t)
 {
 	int w = t->n_requests ? view_label_width(t->request[t->n_requests - 1].id) + 1 : 0;
 
-	return w < 3 ? 3 : w;
+	return at_least(w, 3);
 }
 
 struct view_text view_requests_state(const struct timeline *t, const struct tl_request *r)
@@ -57,10 +57,10 @@ static int column_end(const struct pen *p, int column)
 	return end <= p->r.w ? end : 0;
 }
 
-static struct view_text cell_of(const struct timeline *t, const struct tl_request *r, int column)
+static struct view_text cell_of(
+	const struct timeline *t, const struct tl_request *r, const struct tl_latencies *l, int column)
 {
-	const struct tl_latencies l = timeline_latencies(t, r);
-	const double ns[] = { l.queue, l.ttft, l.itl_p50, l.itl_p99, l.tpot, l.e2e };
+	const double ns[] = { l->queue, l->ttft, l->itl_p50, l->itl_p99, l->tpot, l->e2e };
 
 	switch (column) {
 	case PROMPT:
@@ -78,12 +78,11 @@ static struct view_text cell_of(const struct timeline *t, const struct tl_reques
 
 /* Whether it met the targets (slo-ttft, slo-itl): a mark beside its state, and the ink of what
  * missed one. */
-static void draw_missed(struct pen *p, const struct timeline *t, const struct tl_request *r, int y,
-	enum ink ink[N_TABLE])
+static void draw_missed(struct pen *p, const struct timeline *t, const struct tl_request *r,
+	const struct tl_latencies *l, int y, enum ink ink[N_TABLE])
 {
 	const struct tl_target target = timeline_target(t);
-	const struct tl_latencies l = timeline_latencies(t, r);
-	const struct tl_missed missed = timeline_missed(t, &l);
+	const struct tl_missed missed = timeline_missed(t, l);
 
 	if (missed.ttft)
 		ink[LATENCY + 1] = INK_REJECTED;
@@ -91,7 +90,7 @@ static void draw_missed(struct pen *p, const struct timeline *t, const struct tl
 		ink[LATENCY + 3] = INK_REJECTED;
 	if (missed.ttft || missed.itl)
 		view_put(p, MARK_X, y, INK_REJECTED, "%s", glyph(p->c, GLYPH_CROSS));
-	else if ((target.ttft > 0 || target.itl > 0) && r->finished && !isnan(l.ttft))
+	else if ((target.ttft > 0 || target.itl > 0) && r->finished && !isnan(l->ttft))
 		view_put(p, MARK_X, y, INK_ACCEPTED, "%s", glyph(p->c, GLYPH_CHECK));
 }
 
@@ -121,6 +120,7 @@ static void draw_table_row(
 {
 	const enum ink plain = r->state == TL_FINISHED ? INK_DIM : INK_TEXT;
 	const int text_x = has_users(t) ? TEXT_X : USER_X;
+	const struct tl_latencies l = timeline_latencies(t, r);
 	enum ink ink[N_TABLE];
 
 	for (int i = 0; i < N_TABLE; i++)
@@ -128,10 +128,10 @@ static void draw_table_row(
 
 	view_put_label(p, 0, y, r->id);
 	view_put(p, view_requests_indent(t), y, plain, "%s", view_requests_state(t, r).text);
-	draw_missed(p, t, r, y, ink);
+	draw_missed(p, t, r, &l, y, ink);
 	for (int i = 0; i < N_TABLE; i++)
 		if (column_end(p, i))
-			view_put_right(p, column_end(p, i), y, ink[i], "%s", cell_of(t, r, i).text);
+			view_put_right(p, column_end(p, i), y, ink[i], "%s", cell_of(t, r, &l, i).text);
 	if (r->user && p->r.w > USER_X + USER_W)
 		view_clip(p, USER_X, y, USER_W, plain, r->user);
 	if (r->text && p->r.w > text_x + 8)
@@ -184,9 +184,9 @@ void view_requests_draw(struct pen *p, const struct timeline *t, struct view_sta
 	struct pen table = *p;
 
 	if (s->zoomed && r && room >= 2 * LEAST_PART) {
-		const int part = room / 2 < LEAST_PART ? LEAST_PART : room / 2;
+		const int part = at_least(room / 2, LEAST_PART);
 
-		table.r.h = y + (whole < part ? whole : part);
+		table.r.h = y + (at_most(whole, part));
 		view_requests_gantt(p, t, r, view_requests_indent(t), table.r.h + 1);
 	}
 	draw_table(&table, t, s, y);

@@ -48,8 +48,8 @@ static struct axis busy_period(const struct timeline *t, const struct tl_request
 			if (!was_there(t, r) || r->arrival_ns > a.to || end < a.from ||
 				(r->arrival_ns >= a.from && end <= a.to))
 				continue;
-			a.from = r->arrival_ns < a.from ? r->arrival_ns : a.from;
-			a.to = end > a.to ? end : a.to;
+			a.from = at_most(r->arrival_ns, a.from);
+			a.to = at_least(end, a.to);
 			more = true;
 		}
 	}
@@ -67,17 +67,17 @@ static void paint(const struct axis *a, cover c, int64_t from, int64_t to, enum 
 	const double each = (double)(a->to - a->from) / a->w;
 	int first, last;
 
-	from = from < a->from ? a->from : from;
-	to = to > a->to ? a->to : to;
+	from = at_least(from, a->from);
+	to = at_most(to, a->to);
 	if (from >= to)
 		return;
 	first = (int)((double)(from - a->from) / each);
 	last = (int)((double)(to - a->from) / each);
 	for (int x = first; x <= last && x < a->w; x++) {
 		const double begin = (double)a->from + x * each, end = begin + each;
-		const double low = (double)from > begin ? (double)from : begin;
+		const double low = fmax((double)from, begin);
 
-		c[x][did] += ((double)to < end ? (double)to : end) - low;
+		c[x][did] += (fmin((double)to, end)) - low;
 	}
 }
 
@@ -121,7 +121,7 @@ static void paint_request(
 	for (int32_t i = 0; i < t->n_steps && at < end; i++) {
 		const struct tl_step *s = &t->step[i];
 		const struct tl_batch *b = member(t, s, r);
-		const int64_t to = s->t_ns < end ? s->t_ns : end;
+		const int64_t to = at_most(s->t_ns, end);
 
 		preempted |= loses_pages(t, s->s.step, r);
 		if (to <= at && !b)
@@ -131,7 +131,7 @@ static void paint_request(
 			b           ? b->work == EV_WORK_prefill ? PREFILL : DECODE
 			: preempted ? PREEMPTED
 						: HELD);
-		at = to > at ? to : at;
+		at = at_least(to, at);
 	}
 	paint(a, c, at, end, r->state == TL_PREEMPTED ? PREEMPTED : HELD);
 }
@@ -175,8 +175,8 @@ static void draw_legend(struct pen *p, const struct timeline *t, const struct ax
 		return;
 	}
 	for (int d = QUEUED; d < N_DID && x + 14 < p->r.w; d++) {
-		x += draw_did(p, x, y, (enum did)d) + 1;
-		x += view_put(p, x, y, INK_DIM, "%s  ", how[d].name);
+		x += draw_did(p, x, y, (enum did)d);
+		x += view_put(p, x, y, INK_DIM, " %s  ", how[d].name);
 	}
 }
 
@@ -187,7 +187,7 @@ void view_requests_gantt(
 	int32_t n = 0, skip;
 
 	a.x = x;
-	a.w = p->r.w - x < MOST_W ? p->r.w - x : MOST_W;
+	a.w = at_most(p->r.w - x, MOST_W);
 	if (a.w < 8)
 		return;
 	if (a.to <= a.from) {

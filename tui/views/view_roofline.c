@@ -244,8 +244,8 @@ static int draw_legend(struct pen *p, int y, const struct chart *c)
 	for (int i = 0; i < N_MARKS; i++) {
 		if (!(c->point[DECODE][i].rate > 0) && !(c->point[PREFILL][i].rate > 0))
 			continue;
-		x += view_put(p, x, y, INK_BRIGHT, "%c", marks[i].mark[DECODE]) + 1;
-		x += view_put(p, x, y, INK_DIM, "%s", marks[i].name) + 2;
+		x += view_say(p, x, y, IN_BRIGHT "%c " IN_DIM "%s", marks[i].mark[DECODE], marks[i].name) +
+			 2;
 	}
 	if (x + 24 > p->r.w) {
 		x = 0;

@@ -78,7 +78,7 @@ static int draw_run(
 	for (int32_t i = 0; i < t->n_stays; i++) {
 		const struct tl_stay *k = &t->stay[i];
 
-		if (k->slot >= 0 && k->slot < rows && k->from >= r->first && k->from <= r->last)
+		if (is_index(k->slot, rows) && k->from >= r->first && k->from <= r->last)
 			draw_stay(p, t, s, r, k, y + k->slot);
 	}
 	return y + rows;
@@ -98,20 +98,18 @@ static void draw_legend(struct pen *p, int y)
 
 static void draw_runs(struct pen *p, const struct timeline *t, struct view_state *state)
 {
-	const int rows = slots_of(t) + 1, fit = (p->r.h - 1) / (rows > 1 ? rows : 1);
-	const int n = fit < 1 ? 1 : fit < t->n_runs ? fit : t->n_runs;
+	const int rows = slots_of(t) + 1, fit = (p->r.h - 1) / (at_least(rows, 1));
+	const int n = within(fit, 1, t->n_runs);
 	struct scale s = { .steps = 1, .x = LABEL, .w = p->r.w - LABEL };
 	int y = 1;
 
 	(void)state;
-	if (!t->n_runs || t->attached.on) {
-		view_empty(p, "runs",
-			t->attached.on ? "another server tells no steps"
-						   : "no run yet: try `/load 32`, then another /policy");
+	if (!t->n_runs) {
+		view_empty(p, "runs", "no run yet: try `/load 32`, then another /policy");
 		return;
 	}
 	for (int i = t->n_runs - n; i < t->n_runs; i++)
-		s.steps = length(&t->run[i]) > s.steps ? length(&t->run[i]) : s.steps;
+		s.steps = at_least(length(&t->run[i]), s.steps);
 	if (s.steps < s.w)
 		s.w = (int)s.steps;
 	view_head(

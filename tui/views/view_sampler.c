@@ -253,7 +253,7 @@ static void draft_words(
 
 static void row_draft(struct row *w, const struct timeline *t, const struct tl_token *k)
 {
-	const struct tl_draft *d = k->draft >= 0 && k->draft < t->n_drafts ? &t->draft[k->draft] : NULL;
+	const struct tl_draft *d = is_index(k->draft, t->n_drafts) ? &t->draft[k->draft] : NULL;
 
 	w->label = view_form("draft");
 	if (d) {
@@ -323,7 +323,7 @@ static int drop_rows(struct row *w, int n, int room)
 			memmove(w + i, w + i + 1, (size_t)(n - i - 1) * sizeof *w);
 			n--;
 		}
-	return n < room ? n : room;
+	return at_most(n, room);
 }
 
 static void draw_row(struct pen *p, int y, const struct row *w)
@@ -335,8 +335,8 @@ static void draw_row(struct pen *p, int y, const struct row *w)
 	view_clip(p, label_w, y, value_w - 1, w->ink, w->value.text);
 	view_clip(p, label_w + value_w, y, p->r.w - label_w - value_w - bars_w,
 		w->off ? INK_DIM : INK_TEXT, w->words.text);
-	for (int i = 0; bars_w && w->left > 0 && i < (int)(w->left * BARS_W + 0.5); i++)
-		view_spark(p, p->r.w - BARS_W + i, y, w->off ? INK_BAR_CUT : INK_BAR, 0.75);
+	if (bars_w)
+		view_bar(p, p->r.w - BARS_W, y, BARS_W, w->off ? INK_BAR_CUT : INK_BAR, w->left);
 }
 
 enum { AT_POS, AT_TOKEN, AT_P, AT_BITS, AT_DRAW, AT_STEP, AT_FROM, NEAR_W = 69 };

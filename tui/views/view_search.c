@@ -87,7 +87,7 @@ static void draw_shares(struct pen *p, int x, int y, const struct tl_search *s)
 	static const char label[] = "by step ";
 	int n = p->r.w - x - (int)strlen(label);
 
-	n = n < s->n_shares ? n : s->n_shares;
+	n = at_most(n, s->n_shares);
 	if (n < 12)
 		return;
 	x += view_put(p, x, y, INK_DIM, "%s", label);
@@ -103,17 +103,14 @@ static void draw_sharing(struct pen *p, int y, const struct tl_search *s)
 
 	if (!s->steps)
 		return;
-	x = view_put(p, 0, y, INK_DIM, s->over ? "pages at most " : "pages ");
-	x += view_put(p, x, y, INK_BRIGHT, "%d", pages);
-	x += view_put(p, x, y, INK_DIM, " of ");
-	x += view_put(p, x, y, INK_TEXT, "%d", unshared);
-	x += view_put(p, x, y, INK_DIM, " if unshared ");
+	x = view_say(p, 0, y,
+		IN_DIM "pages %s" IN_BRIGHT "%d" IN_DIM " of " IN_TEXT "%d" IN_DIM " if unshared ",
+		s->over ? "at most " : "", pages, unshared);
 	view_bar(p, x, y, bar_w, INK_BAR, unshared ? (double)pages / unshared : 0);
 	x += bar_w + 1;
-	x += view_put(p, x, y, INK_DIM, "saved ");
-	x += view_put(
-		p, x, y, INK_BRIGHT, "%s", view_percent(saved(s->sum_pages, s->sum_unshared)).text);
-	x += view_put(p, x, y, INK_DIM, p->r.w >= WIDE ? " over all steps" : "");
+	x += view_say(p, x, y, IN_DIM "saved " IN_BRIGHT "%s" IN_DIM "%s",
+		view_percent(saved(s->sum_pages, s->sum_unshared)).text,
+		p->r.w >= WIDE ? " over all steps" : "");
 	draw_shares(p, x + 3, y, s);
 }
 
@@ -199,7 +196,7 @@ static void draw_numbers(
 	if (r->m) {
 		view_put_right(p, x - 2 * COLUMN, y, INK_DIM, "%d tok", r->m->n);
 	} else if (search_sort(s) == SEARCH_OF_TREE) {
-		view_put_right(p, x - 2 * COLUMN, y, ink, "%d", k->visits < 0 ? 0 : k->visits);
+		view_put_right(p, x - 2 * COLUMN, y, ink, "%d", (int)at_least(k->visits, 0));
 		put_real(p, x - COLUMN, y, ink, k->score, 3);
 		if (search_uct(s, k, &u))
 			put_real(p, x, y, ink, u.mean + u.bonus, 2);
@@ -243,8 +240,7 @@ static void draw_text(struct pen *p, int x, int y, int w, const struct timeline 
 static void draw_row(struct pen *p, int y, const struct timeline *t, const struct tl_search *s,
 	const struct search_row *r)
 {
-	int x = view_rails(p, GUTTER, y, p->r.w / 2, r->depth, r->rails, true, r->last),
-		right = p->r.w - columns_w(p, s);
+	int x = view_rails(p, GUTTER, y, p->r.w / 2, &r->rail), right = p->r.w - columns_w(p, s);
 	enum glyph state = state_glyph(s, r);
 
 	if (r->won)
@@ -281,7 +277,7 @@ static void draw_rows(
 	bool detail = rows >= SEARCH_WHY_H + 4;
 	struct search_rows g;
 
-	rows = detail ? rows - SEARCH_WHY_H : rows > 0 ? rows : 0;
+	rows = detail ? rows - SEARCH_WHY_H : at_least(rows, 0);
 	v->scroll[VIEW_SEARCH] = (v->scroll[VIEW_SEARCH] & (ALL | BACK)) | rows << ROWS_AT;
 	if (!search_rows_make(&g, s, shows_all(v, s)))
 		return;
@@ -325,7 +321,7 @@ static void move(struct view_state *v, const struct tl_search *s, int by)
 	if (!search_rows_make(&g, s, shows_all(v, s)))
 		return;
 	at = chosen_row(&g, s, v) + by;
-	at = at < 0 ? 0 : at < g.n ? at : g.n - 1;
+	at = within(at, 0, g.n - 1);
 	if (g.n)
 		v->cursor[VIEW_SEARCH] = cursor_of(&g.row[at]);
 	search_rows_free(&g);

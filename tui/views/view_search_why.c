@@ -7,7 +7,7 @@ const char *view_search_judge(char out[SEARCH_JUDGE_MAX], const struct tl_search
 {
 	size_t n = s->judge ? strlen(s->judge) : 0;
 
-	most = most < SEARCH_JUDGE_MAX - 4 ? most : SEARCH_JUDGE_MAX - 4;
+	most = at_most(most, SEARCH_JUDGE_MAX - 4);
 	if (n > most)
 		for (n = most - 1; n && ((unsigned char)s->judge[n] & 0xc0) == 0x80;)
 			n--;
@@ -20,6 +20,8 @@ static struct view_text tree_words(const struct tl_search *s, const struct tl_no
 {
 	struct search_uct u;
 
+	if (s->least > s->most)
+		return view_form("no simulation has ended yet");
 	return search_uct(s, k, &u)
 			   ? view_form(
 					 "UCT %.3f = %.3f (mean value %.3f of %.3f … %.3f) + %.3f (seldom tried: %d of "
@@ -27,7 +29,7 @@ static struct view_text tree_words(const struct tl_search *s, const struct tl_no
 					 u.mean + u.bonus, u.mean, k->score, s->least, s->most, u.bonus, u.tries,
 					 u.above)
 			   : view_form("%d simulations; values from %.3f to %.3f, %.3f on average",
-					 k->visits < 0 ? 0 : k->visits, s->least, s->most, k->score);
+					 (int)at_least(k->visits, 0), s->least, s->most, k->score);
 }
 
 /* "log-probability -22.16 / 39 tokens ^ 1 = -0.568, length-normalised". */
@@ -45,6 +47,8 @@ static struct view_text score_words(const struct tl_search *s, double logp, int3
 	if (s->judge)
 		return view_form(
 			"%s gave it %.4g; log-probability %.2f over %d tokens", judge.text, score, logp, n);
+	if (n < 1)
+		return view_form("it has no token yet");
 	if (search_sort(s) == SEARCH_OF_BEAMS)
 		return view_form("log-probability %.2f / %d tokens ^ %g = %.3f, length-normalised", logp, n,
 			search_alpha(s), score);

@@ -91,21 +91,18 @@ static void put_kept(struct pen *p, int y, const struct tl_request *r)
 {
 	const struct tl_sparsity *s = &r->sparsity;
 	const double overlap = mean_of(r, EV_SPARSE_overlap);
-	int x = s->mark > 0 ? view_put(p, 0, y, INK_DIM, "inner, at least %.3g: ", s->mark)
-						: view_put(p, 0, y, INK_DIM, "inner, not 0: ");
+	int x = view_say(p, 0, y, IN_DIM "inner, %s: " IN_BRIGHT "%s",
+		s->mark > 0 ? view_form("at least %.3g", s->mark).text : "not 0",
+		view_percent(mean_of(r, EV_SPARSE_kept)).text);
 
-	x += view_put(p, x, y, INK_BRIGHT, "%s", view_percent(mean_of(r, EV_SPARSE_kept)).text);
-	if (!isnan(overlap)) {
-		x += view_put(p, x, y, INK_DIM,
-			s->since == 1 ? " \xc2\xb7 as one token before: " : " \xc2\xb7 as %lld before: ",
-			(long long)s->since);
-		x += view_put(p, x, y, INK_BRIGHT, "%s", view_percent(overlap).text);
-		x += view_put(p, x, y, INK_DIM, " (by chance %s)", view_percent(by_chance(s)).text);
-	}
-	if (s->rows > 1) {
-		x += view_put(p, x, y, INK_DIM, " \xc2\xb7 any of %lld rows: ", (long long)s->rows);
-		view_put(p, x, y, INK_BRIGHT, "%s", view_percent(mean_of(r, EV_SPARSE_together)).text);
-	}
+	if (!isnan(overlap))
+		x += view_say(p, x, y,
+			IN_DIM " \xc2\xb7 as %s before: " IN_BRIGHT "%s" IN_DIM " (by chance %s)",
+			s->since == 1 ? "one token" : view_form("%lld", (long long)s->since).text,
+			view_percent(overlap).text, view_percent(by_chance(s)).text);
+	if (s->rows > 1)
+		view_say(p, x, y, IN_DIM " \xc2\xb7 any of %lld rows: " IN_BRIGHT "%s", (long long)s->rows,
+			view_percent(mean_of(r, EV_SPARSE_together)).text);
 }
 
 /* ---- by layer ---- */
@@ -133,7 +130,7 @@ static void put_layers(struct pen *p, int y, const struct tl_request *r)
 	for (int c = 0; c < COLUMNS; c++)
 		view_put(p, LAYER + c * width, y, INK_DIM, "%.*s", width - 1, columns[c].label);
 	for (int32_t first = 0; first < n; first += per_row) {
-		const int32_t end = first + per_row < n ? first + per_row : n;
+		const int32_t end = at_most(first + per_row, n);
 
 		y++;
 		if (per_row == 1)

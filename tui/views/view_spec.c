@@ -44,19 +44,11 @@ static int64_t request_of(const struct timeline *t, const struct view_state *s)
 	return r && r->n_drafted ? r->id : 0;
 }
 
-static const struct tl_token *token_of_pos(const struct timeline *t, int64_t request, int64_t pos)
-{
-	const struct tl_request *r = timeline_request(t, request);
-	int64_t i = r ? pos - r->n_prompt : -1;
-
-	return i >= 0 && i < r->n_tokens && r->token[i].pos == pos ? timeline_whole(t, &r->token[i])
-															   : NULL;
-}
-
 static const struct tl_token *bonus_of(const struct timeline *t, const struct group *g)
 {
 	const struct tl_draft *last = &t->draft[g->first + g->n - 1];
-	const struct tl_token *k = token_of_pos(t, last->request, last->pos + 1);
+	const struct tl_token *k =
+		timeline_branch_token(t, (struct tl_branch){ last->request, -1, 0 }, last->pos + 1);
 
 	return k && k->step == last->step && k->source == EV_SOURCE_bonus ? k : NULL;
 }
@@ -236,7 +228,7 @@ static void draw_small(struct pen *p, const struct timeline *t, const struct vie
 	int64_t request = request_of(t, s);
 	bool places = p->r.h >= 4;
 	int rows = p->r.h - 1 - places;
-	int n = groups_newest(t, request, rows < GROUPS_MAX ? rows : GROUPS_MAX, g);
+	int n = groups_newest(t, request, at_most(rows, GROUPS_MAX), g);
 
 	for (int i = 0; i < n; i++)
 		draw_group(p, 1 + i, t, &g[i], !request);

@@ -20,10 +20,9 @@ static double begin_of(const struct tl_step *s)
 
 static struct lanes lanes_of(const struct timeline *t, int w)
 {
-	struct lanes l = { .n = w / STEP_W < STEPS_MOST ? w / STEP_W : STEPS_MOST };
+	struct lanes l = { .n = at_most(w / STEP_W, STEPS_MOST) };
 
-	if (l.n > t->n_steps)
-		l.n = t->n_steps;
+	l.n = at_most(l.n, t->n_steps);
 	if (!l.n || w < 1)
 		return (struct lanes){ 0 };
 	l.first = t->step + t->n_steps - l.n;

@@ -121,10 +121,7 @@ static void draw_row(
 	};
 	struct pen word = table_cell(table, AT_DRAFT), label = table_cell(table, AT_LETTER);
 	const bool both = d->other >= 0 && d->verdict != EV_VERDICT_discarded;
-	const int most = word.r.w / 2, indent = d->depth <= 1     ? 0
-											: d->depth > most ? most
-															  : 2 * (d->depth - 1);
-	const int deep = indent > most ? most : indent;
+	const int deep = (int)within(2 * ((int64_t)d->depth - 1), 0, word.r.w / 2);
 
 	if (first || table->y == 1)
 		table_put(table, AT_STEP, INK_DIM, "%lld", (long long)d->step);
@@ -150,7 +147,7 @@ void view_spec_table(struct pen *p, const struct timeline *t, struct view_state 
 			  below = table_first(&s->cursor[VIEW_SPECULATION], t->n_drafts, rows);
 	int32_t from = t->n_drafts - below - rows;
 
-	from = from < 0 ? 0 : from;
+	from = at_least(from, 0);
 	table.column = p->r.w < 96 ? narrow : wide;
 	draw_heads(&table, t->draft[from].rule);
 	for (int i = 0; i < rows && from + i < t->n_drafts; i++) {

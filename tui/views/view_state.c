@@ -74,7 +74,7 @@ static void put_past(struct pen *p, int y, const struct tl_watched *w, int which
 {
 	const float *past = tl_state_history(w);
 	const int room = p->r.w - LAYER - STRIP - 12;
-	const int n = w->n < room ? w->n : room;
+	const int n = at_most(w->n, room);
 	double most = 0;
 
 	for (int i = 0; i < w->n; i++)

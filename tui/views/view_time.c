@@ -57,7 +57,7 @@ static double part_ns(const struct tl_sample *m, int part)
 		return m->drafters;
 	for (int i = 0; i < DRAFTERS; i++)
 		rest -= m->stage[parts[i].stage].ns;
-	return rest > 0 ? rest : 0;
+	return fmax(rest, 0);
 }
 
 static bool part_is_shown(const struct tl_sample *m, int part)
@@ -236,7 +236,7 @@ static int bar_room(int w)
 {
 	for (int col = 0; col < N_COLUMNS; col++)
 		w -= abs(columns[col].w) + columns[col].gap;
-	return w < 6 ? 0 : w - 2 > 40 ? 40 : w - 2;
+	return w < 6 ? 0 : at_most(w - 2, 40);
 }
 
 static int draw_table(struct pen *p, int y, const struct tl_sample *m, double most)

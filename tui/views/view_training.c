@@ -25,7 +25,7 @@ static double value_of(const struct ev_trained *r, size_t at)
 	return *(const double *)(const void *)((const char *)r + at);
 }
 
-/* The newest that is there, up to step i; NaN: none. */
+/* The newest that is there; NaN: none. */
 static double newest(const struct timeline *t, size_t at)
 {
 	for (int32_t i = t->n_trained; i-- > 0;)
@@ -68,7 +68,7 @@ static int column_of(const struct timeline *t, int32_t i, int w)
 {
 	const int64_t x = (t->trained[i].nth * w - 1) / all_steps(t);
 
-	return x < 0 ? 0 : x < w ? (int)x : w - 1;
+	return (int)within(x, 0, w - 1);
 }
 
 static void put_marks(struct pen *p, const struct timeline *t, const struct series *s,
@@ -124,8 +124,7 @@ static void put_series(
 
 	put_number(p, x, y, INK_BRIGHT, s, newest(t, s->at));
 	if (s->of_marks && !isnan(newest(t, s->at_marks))) {
-		x += view_put(p, x, y, INK_BRIGHT, "   \xc3\x97 ");
-		x += view_put(p, x, y, INK_DIM, "%s", s->of_marks) + 9;
+		x += view_say(p, x, y, IN_BRIGHT "   \xc3\x97 " IN_DIM "%s", s->of_marks) + 9;
 		put_number(p, x, y, INK_BRIGHT, s, newest(t, s->at_marks));
 	}
 	put_number(p, AXIS - 1, c.y, INK_DIM, s, r.most);
@@ -141,9 +140,9 @@ static int put_all(struct pen *p, int y, int end, const struct timeline *t)
 
 	for (int i = 0; i < N_SERIES; i++)
 		n += !isnan(newest(t, series[i].at));
-	n = n < fit ? n : fit;
+	n = at_most(n, fit);
 	h = n ? (end - y) / n : 0;
-	h = h < CHART_MOST ? h : CHART_MOST;
+	h = at_most(h, CHART_MOST);
 	for (int i = 0; i < N_SERIES && n > 0; i++)
 		if (!isnan(newest(t, series[i].at))) {
 			put_series(p, y, h, t, &series[i]);
@@ -175,8 +174,7 @@ static void put_memory(struct pen *p, int y, const struct ev_training *m)
 	for (int i = 0; i < 3; i++) {
 		if (bytes[i] == EV_NULL_I)
 			continue;
-		x += view_put(p, x, y, INK_DIM, "%s ", of[i]);
-		x += view_put(p, x, y, INK_TEXT, "%s", view_bytes((double)bytes[i]).text);
+		x += view_say(p, x, y, IN_DIM "%s " IN_TEXT "%s", of[i], view_bytes((double)bytes[i]).text);
 		all += (double)bytes[i];
 	}
 	if (m->params > 0)

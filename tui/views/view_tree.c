@@ -16,9 +16,7 @@ enum {
 struct node {
 	struct tl_branch b;      /* .pos: its length */
 	struct tl_branch origin; /* .request 0: it begins a conversation */
-	int depth;
-	uint64_t rails;  /* bit d: a line goes on at depth d */
-	bool fork, last; /* others diverge at the same position; it is the last of them */
+	struct view_rail rail;
 };
 struct tree {
 	struct node *made, *node; /* as found, and in the order of the screen */
@@ -68,15 +66,12 @@ static bool goes_on(const struct node *child, const struct node *parent)
 /* Depth first. The only continuation of its parent stays in its column, so that a plain
  * conversation is a plain list; what parts from within it, or beside others, is a column
  * further. */
-static void order(struct tree *g, const struct node *parent, int depth, uint64_t rails)
+static void order(struct tree *g, const struct node *parent, int depth)
 {
-	int n_on = 0, left = 0, deeper = depth + (depth < DEEPEST);
+	int n_on = 0;
 
-	for (int i = 0; i < g->n_made; i++) {
+	for (int i = 0; i < g->n_made; i++)
 		n_on += hangs_on(&g->made[i], parent) && goes_on(&g->made[i], parent);
-		left += hangs_on(&g->made[i], parent);
-	}
-	left -= n_on == 1;
 	/* those that part first, and the one that goes on below them */
 	for (int i = 0; i < 2 * g->n_made; i++) {
 		struct node *child = &g->made[i % g->n_made];
@@ -84,24 +79,25 @@ static void order(struct tree *g, const struct node *parent, int depth, uint64_t
 
 		if (!hangs_on(child, parent) || straight != (i >= g->n_made))
 			continue;
-		left -= !straight;
-		child->depth = straight ? depth : deeper;
-		child->fork = !straight;
-		child->last = !left;
-		child->rails = rails;
+		child->rail.straight = straight;
+		child->rail.depth = straight ? depth : (int)at_most(depth + 1, DEEPEST);
 		g->node[g->n++] = *child;
-		order(g, child, child->depth, child->fork && left ? rails | (uint64_t)1 << deeper : rails);
+		order(g, child, child->rail.depth);
 	}
 }
 
 static bool tree_make(struct tree *g, const struct timeline *t)
 {
+	uint64_t below = 0;
+
 	*g = (struct tree){ .made = calloc(2 * NODES_MAX, sizeof *g->made) };
 	if (!g->made)
 		return false;
 	g->node = g->made + NODES_MAX;
 	find_nodes(g, t);
-	order(g, NULL, 0, 0);
+	order(g, NULL, 0);
+	for (int i = g->n; i-- > 0;)
+		below = view_rail(&g->node[i].rail, below);
 	return true;
 }
 
@@ -134,21 +130,24 @@ static int64_t pages_given(const struct timeline *t, const struct node *n)
 	return shared ? shared : r->looked_up && r->lookup.hit_pages > 0 ? r->lookup.hit_pages : 0;
 }
 
-/* Pages that it wrote and the cache still has: a branch from it need not compute them again. */
-static int kept_pages(const struct timeline *t, const struct tl_request *r)
+/* Of each request, pages that it wrote and the cache still has: a branch from it need not compute
+ * them again. malloc'd; NULL: no memory. */
+static int32_t *kept_pages(const struct timeline *t)
 {
-	int kept = 0;
+	int32_t *kept = calloc((size_t)t->n_requests + 1, sizeof *kept);
 
-	for (int32_t i = 0; i < t->n_pages; i++)
-		kept += t->page[i].cached && t->page[i].owner == r->id;
+	for (int32_t i = 0; kept && i < t->n_pages; i++)
+		if (t->page[i].cached && timeline_request(t, t->page[i].owner))
+			kept[timeline_request(t, t->page[i].owner) - t->request]++;
 	return kept;
 }
 
-static struct view_text state_words(const struct timeline *t, const struct node *n)
+static struct view_text state_words(
+	const struct timeline *t, const struct node *n, const int32_t *kept_by)
 {
 	const struct tl_request *r = timeline_request(t, n->b.request);
 	const int64_t given = pages_given(t, n);
-	const int kept = kept_pages(t, r);
+	const int kept = kept_by ? kept_by[r - t->request] : 0;
 
 	if (n->b.abandoned >= 0)
 		return view_form("left at step %" PRId64, t->abandoned[n->b.abandoned].step);
@@ -188,7 +187,7 @@ static bool parts(
 }
 
 static void draw_node(struct pen *p, int y, const struct timeline *t, const struct view_state *s,
-	const struct node *n)
+	const struct node *n, const int32_t *kept)
 {
 	const struct tl_request *r = timeline_request(t, n->b.request);
 	char words[WORDS_MAX];
@@ -199,7 +198,7 @@ static void draw_node(struct pen *p, int y, const struct timeline *t, const stru
 
 	if (active)
 		view_put(p, 0, y, INK_BRIGHT, "%s", glyph(p->c, GLYPH_ARROW));
-	x = view_rails(p, 2, y, p->r.w, n->depth, n->rails, n->fork, n->last);
+	x = view_rails(p, 2, y, p->r.w, &n->rail);
 	x += view_put_label(p, x, y, r->id) + 1;
 	own_words(words, sizeof words, t, n);
 	if (asks && r->text)
@@ -215,7 +214,7 @@ static void draw_node(struct pen *p, int y, const struct timeline *t, const stru
 			view_form("%s, not %s", view_quote(t, own).text, view_quote(t, other).text).text);
 	if (p->r.w >= 60)
 		view_clip(p, p->r.w - STATE_W, y, STATE_W,
-			n->b.abandoned < 0 && !r->finished ? INK_TEXT : INK_DIM, state_words(t, n).text);
+			n->b.abandoned < 0 && !r->finished ? INK_TEXT : INK_DIM, state_words(t, n, kept).text);
 }
 
 static void draw_heads(struct pen *p, const struct timeline *t, int n)
@@ -284,7 +283,7 @@ static int cursor_of(const struct tree *g, const struct timeline *t, struct view
 	for (int i = 0; at < 0 && i < g->n; i++)
 		if (is_active(t, s, &g->node[i]))
 			return i;
-	return at < 0 ? 0 : at < g->n ? (int)at : g->n - 1;
+	return (int)within(at, 0, g->n - 1);
 }
 
 static void draw_tree(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -292,9 +291,11 @@ static void draw_tree(struct pen *p, const struct timeline *t, struct view_state
 	struct tree g;
 	int rows = p->r.h - 2, at, first;
 	bool detail;
+	int32_t *kept;
 
 	if (!tree_make(&g, t))
 		return;
+	kept = kept_pages(t);
 	if (!g.n)
 		view_empty(p, "branches",
 			"nothing said yet: answers, forks and what was left by going back stand here");
@@ -305,7 +306,7 @@ static void draw_tree(struct pen *p, const struct timeline *t, struct view_state
 	at = cursor_of(&g, t, s);
 	first = at >= rows ? at - rows + 1 : 0;
 	for (int i = first; i < g.n && i < first + rows; i++) {
-		draw_node(p, 2 + i - first, t, s, &g.node[i]);
+		draw_node(p, 2 + i - first, t, s, &g.node[i], kept);
 		if (view_clicked(s, p, 0, 2 + i - first, p->r.w))
 			s->cursor[VIEW_TREE] = 1 + i;
 		if (i == at && s->focused)
@@ -313,6 +314,7 @@ static void draw_tree(struct pen *p, const struct timeline *t, struct view_state
 	}
 	if (detail)
 		draw_detail(p, 2 + rows, t, &g.node[at]);
+	free(kept);
 	free(g.made);
 }
 

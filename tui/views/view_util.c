@@ -141,7 +141,7 @@ struct view_text view_tokens_s(double rate)
 {
 	if (!(rate >= 0) || isinf(rate))
 		return absent;
-	return view_form("%.*f tok/s", rate < 9.95 ? 1 : 0, rate < 1e9 ? rate : 1e9);
+	return view_form("%.*f tok/s", rate < 9.95 ? 1 : 0, fmin(rate, 1e9));
 }
 
 /* Visible forms of white space and, in hex [8], of a byte that is only a part of a character. */
@@ -163,7 +163,7 @@ static const char *visible_form(
 
 bool view_is_special(const struct timeline *t, int32_t id)
 {
-	return id >= 0 && id < t->n_vocab && t->vocab[id].special;
+	return is_index(id, t->n_vocab) && t->vocab[id].special;
 }
 
 size_t view_add_token(const struct timeline *t, int32_t id, char *out, size_t cap, size_t used)
@@ -276,6 +276,25 @@ int view_put(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	return view_clip(p, x, y, p->r.w - x, ink, line);
 }
 
+int view_say(struct pen *p, int x, int y, const char *fmt, ...)
+{
+	static const char marks[] = IN_TEXT IN_BRIGHT IN_DIM;
+	struct pen in = *p;
+	char line[1024];
+	const int from = x;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	for (const char *at = line; *at; at += strcspn(at, marks)) {
+		while (*at && strchr(marks, *at))
+			in.ink = (uint8_t)(*at++ - 1);
+		x += pen_clip(&in, x, y, in.r.w - x, at, (long)strcspn(at, marks));
+	}
+	return x - from;
+}
+
 bool view_scroll(int key, int64_t *below, int page, int64_t most)
 {
 	switch (key) {
@@ -287,7 +306,7 @@ bool view_scroll(int key, int64_t *below, int page, int64_t most)
 	case KEY_END_: *below = 0; break;
 	default: return false;
 	}
-	*below = *below < 0 ? 0 : *below > most ? most : *below;
+	*below = within(*below, 0, most);
 	return true;
 }
 
@@ -353,13 +372,22 @@ int view_put_label(struct pen *p, int x, int y, int64_t request)
 	return pen_printf(&in, x, y, "%s", view_label(request).text);
 }
 
-int view_rails(
-	struct pen *p, int x, int y, int end, int depth, uint64_t rails, bool parts, bool last)
+uint64_t view_rail(struct view_rail *r, uint64_t below)
 {
-	for (int d = 1; d <= depth && x + 3 < end; d++, x += 3) {
-		if (d == depth && parts)
-			view_put(p, x, y, INK_RULE, "%s", glyph(p->c, last ? GLYPH_TREE_END : GLYPH_TREE_MID));
-		else if (rails >> d & 1)
+	const uint64_t here = (uint64_t)1 << r->depth;
+
+	r->last = !(below & here);
+	r->open = below & (2 * here - 1);
+	return r->straight ? r->open : r->open | here;
+}
+
+int view_rails(struct pen *p, int x, int y, int end, const struct view_rail *r)
+{
+	for (int d = 1; d <= r->depth && x + 3 < end; d++, x += 3) {
+		if (d == r->depth && !r->straight)
+			view_put(
+				p, x, y, INK_RULE, "%s", glyph(p->c, r->last ? GLYPH_TREE_END : GLYPH_TREE_MID));
+		else if (r->open >> d & 1)
 			view_put(p, x, y, INK_RULE, "%s", glyph(p->c, GLYPH_TREE_DOWN));
 	}
 	return x;
@@ -369,7 +397,7 @@ bool view_clicked(struct view_state *s, const struct pen *p, int x, int y, int w
 {
 	const int at = s->click.x - p->r.x - x;
 
-	if (!s->click.on || s->click.y != p->r.y + y || y >= p->r.h || at < 0 || at >= w)
+	if (!s->click.on || s->click.y != p->r.y + y || y >= p->r.h || !is_index(at, w))
 		return false;
 	s->click.on = false;
 	return true;

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/range.h"
 #include "base/text.h"
 #include "engine/lossy.h"
 #include "fold/formulas_sheet.h"
@@ -65,6 +66,12 @@ bool view_is_chat(const struct tl_request *r);
  * the log told it; then those that it has not told of, in order of arrival. */
 int view_waits(const struct timeline *t, const struct tl_request **out, int n);
 
+bool view_is_waiting(const struct tl_request *r); /* or preempted; false for NULL */
+/* What the log told of its place in that order last; NULL: nothing. */
+const struct ev_queued *view_queued(const struct timeline *t, int64_t request);
+/* The first of the newest steps that fit so many columns. */
+int32_t view_first_step(const struct timeline *t, int columns);
+
 /* Tokens of a page, a possible number whatever a file says. */
 int64_t view_page_size(const struct timeline *t);
 /* Pages in a request's block table: fewer than its blocks where pages out of sight went back. */
@@ -113,6 +120,13 @@ bool view_scroll(int key, int64_t *below, int page, int64_t most);
 int view_clip(struct pen *p, int x, int y, int w, enum ink ink, const char *text);
 int view_put(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
+/* The same in several inks: each IN_x in the form, or in what is put into it, begins one. (So a
+ * name in a foreign recording may choose among these three.) */
+int view_say(struct pen *p, int x, int y, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+#define IN_TEXT "\1" /* 1 more than INK_TEXT, … */
+#define IN_BRIGHT "\2"
+#define IN_DIM "\3"
 int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 /* A bar of `part` (0 … 1) of w columns, lower than the line, so that bars one above the other stay
@@ -127,11 +141,18 @@ void view_spark(struct pen *p, int x, int y, enum ink ink, double part);
 const char *view_asks(const struct tl_request *r, char *buf, size_t cap);
 /* Label of a request in its colour, bold. Returns the columns used. */
 int view_put_label(struct pen *p, int x, int y, int64_t request);
-/* The lines of a tree before a row of `depth`, 3 columns a level, up to column `end`: bit d of
- * rails: a line continues at depth d; parts: the row itself is a child, the last one or not.
- * Returns the column where they end. */
-int view_rails(
-	struct pen *p, int x, int y, int end, int depth, uint64_t rails, bool parts, bool last);
+/* Where a row of a tree stands; the rest follows from the rows below it. */
+struct view_rail {
+	int depth;     /* below 64 */
+	bool straight; /* it only goes on from the row above, in its column */
+	bool last;     /* of its parent's children */
+	uint64_t open; /* bit d: a line goes on at depth d */
+};
+/* From the last row up, with what it returned for the row below; 0 for the last one. */
+uint64_t view_rail(struct view_rail *r, uint64_t below);
+/* The lines of the tree before a row, 3 columns a level, up to column `end`. Returns the column
+ * where they end. */
+int view_rails(struct pen *p, int x, int y, int end, const struct view_rail *r);
 /* The cursor in a list: the whole row reversed, in one colour. */
 void view_mark_row(struct pen *p, int y);
 /* Whether w columns of a line, relative to the pen, were clicked; once. */

@@ -21,8 +21,8 @@ static void range(const struct breaks_series *w, int from, int to, float *low, f
 	*low = INFINITY;
 	*high = -INFINITY;
 	for (int i = from; i < to; i++) {
-		*low = w->value[i] < *low ? w->value[i] : *low;
-		*high = w->value[i] > *high ? w->value[i] : *high;
+		*low = fminf(w->value[i], *low);
+		*high = fmaxf(w->value[i], *high);
 	}
 }
 
@@ -32,7 +32,7 @@ static void draw_line(struct pen *p, int x, int y, int w, const struct breaks_se
 	float low, high;
 
 	range(s, from, n, &low, &high);
-	low = low > 0 ? 0 : low; /* bars start at zero */
+	low = fminf(low, 0); /* bars start at zero */
 	for (int i = from; i < n; i++)
 		if (!isnan(s->value[i]))
 			view_spark(p, x + i - from, y, INK_BAR,

@@ -30,21 +30,15 @@ static int newest(
 	return n;
 }
 
-/* Whether the text has this token at this position now. */
-static bool has_frozen(const struct timeline *t, const struct tl_window *w, int64_t pos, int32_t id)
-{
-	const struct tl_request *r = timeline_request(t, w->request);
-	int64_t i = r ? pos - r->n_prompt : -1;
-
-	return i >= 0 && i < r->n_tokens && r->token[i].pos == pos && r->token[i].id == id;
-}
-
 static void put_cell(struct pen *p, int x, int y, const struct timeline *t,
 	const struct tl_window *w, int64_t pos, int32_t id, bool now)
 {
+	const struct tl_token *k =
+		timeline_branch_token(t, (struct tl_branch){ w->request, -1, 0 }, (int32_t)pos);
 	struct pen in = *p;
 
-	in.ink = has_frozen(t, w, pos, id) ? INK_ACCEPTED : now ? INK_TEXT : INK_DIM;
+	/* whether the text has it there now */
+	in.ink = k && k->id == id ? INK_ACCEPTED : now ? INK_TEXT : INK_DIM;
 	if (x + CELL_W > p->r.w)
 		return;
 	if (id < 0)

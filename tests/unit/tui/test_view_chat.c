@@ -56,7 +56,7 @@ static void ends_are_told(void **state)
 		const char *why, *words;
 	} ends[] = { { EV_FINISH_cancelled, NULL, "stopped by you" },
 		{ EV_FINISH_context, "8192 of 8192 tokens", "the context is full: 8192 of 8192 tokens" },
-		{ EV_FINISH_length, NULL, "stopped at its limit of 1 tokens" },
+		{ EV_FINISH_length, NULL, "stopped at its limit of 1 token" },
 		{ EV_FINISH_refused, "needs 40 pages, has 8", "refused: needs 40 pages, has 8" } };
 
 	(void)state;
@@ -279,6 +279,27 @@ static void running_clients_stand_last(void **state)
 	timeline_free(&d.t);
 }
 
+/* A recording may lie about how many, or not say it. */
+static void turns_left_out(void **state)
+{
+	static const int64_t turns[] = { EV_NULL_I, INT32_MAX, INT32_MAX };
+	struct said d;
+	struct event ev;
+
+	(void)state;
+	say_begin(&d, "q");
+	for (int i = 0; i < 3; i++) {
+		if (i)
+			client_asks(&d, i + 1, "eva", 0);
+		ev_init(&ev, EV_trim);
+		ev.u.trim = (struct ev_trim){ .request = i + 1, .turns = turns[i], .tokens = 5 };
+		say_event(&d, &ev);
+		d.t.request[i].kind = EV_REQUEST_KIND_chat;
+		assert_shows(&view_chat, &d.t, &fresh, 60, 14, i ? "2147483647 turns" : ": 0 turns", true);
+	}
+	timeline_free(&d.t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -292,6 +313,7 @@ int main(void)
 		cmocka_unit_test(clients_are_named),
 		cmocka_unit_test(choices_of_a_client),
 		cmocka_unit_test(running_clients_stand_last),
+		cmocka_unit_test(turns_left_out),
 	};
 
 	return cmocka_run_group_tests_name("view_chat", tests, NULL, NULL);

@@ -205,6 +205,7 @@ static void samples_have_means(void **state)
 		branch(id, "");
 		node(EV_SEARCH_node, 1, id, (int)id - 1, -1, 0, -1, 0, NAN);
 	}
+	shows("it has no token yet", true);
 	says(1, 2, 0, BLUE, 0.5);
 	says(2, 2, 0, RED, 0.25);
 	node(EV_SEARCH_answer, 2, 1, 0, -1, 1, -1, log(0.5), log(0.5));
@@ -337,6 +338,7 @@ static void the_first_simulation_may_win(void **state)
 	begins("mcts:1");
 	branch(1, "");
 	node(EV_SEARCH_visit, 1, 1, 0, -1, 0, 0, 0, NAN);
+	shows("no simulation has ended yet", true);
 	says(1, 1, 0, SYS, 0.5);
 	node(EV_SEARCH_answer, 1, 1, 0, -1, 1, -1, log(0.5), log(0.5));
 	node(EV_SEARCH_node, 1, 1, 1, 0, 1, 1, log(0.5), 0.5);

@@ -122,6 +122,10 @@ static void layers(void **state)
 	has_not(text, "down");
 	has(text, "rms: 36.1 %, 31.6 % to the nearest \xc2\xb7 4.0");
 	free(text);
+	change(&t, 2, NAN, NAN, (struct ev_span){ NULL, 0 }); /* no text went through it */
+	text = text_of(&view_layers, &t, &s, 80, 20, false);
+	has(text, "rms: not measured \xc2\xb7 6.0");
+	free(text);
 	timeline_free(&t);
 }
 

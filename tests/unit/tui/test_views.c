@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #include "engine/draft/draft.h"
 #include "engine/core/engine.h"
@@ -212,6 +214,11 @@ static void the_winner_is_always_seen(void **state)
 			text = text_of(&view_next, &t, &s, 60, 2, false);
 			assert_non_null(strstr(text, "won"));
 			free(text);
+			/* a click takes what is shown there */
+			s.click.on = true;
+			s.click.y = 1;
+			free(text_of(&view_next, &t, &s, 60, 2, false));
+			assert_int_equal(s.cursor[VIEW_NEXT], at + 1);
 			looked++;
 			far += at >= 1;
 		}
@@ -740,6 +747,36 @@ static void rejection_is_told(void **state)
 	timeline_free(&d.t);
 }
 
+/* A recording names its lesson as it likes: what comes after it is sought where one can go there.
+ */
+static void a_lesson_that_is_replayed_opens_no_file(void **state)
+{
+	char path[] = "/tmp/cutaway-views-XXXXXX";
+	const int file = mkstemp(path), opened = inotify_init1(IN_NONBLOCK);
+	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
+	struct inotify_event heard;
+	struct event ev;
+
+	(void)state;
+	assert_true(file >= 0 && inotify_add_watch(opened, path, IN_OPEN) >= 0);
+	for (int i = 0; i < 2; i++) {
+		ev_init(&ev, EV_lesson);
+		ev.seq = t.last_seq + 1;
+		ev.t_ns = t.last_t_ns;
+		ev.u.lesson.action = i ? EV_LESSON_go_on : EV_LESSON_begin;
+		ev.u.lesson.name = ev_text(path);
+		ev.u.lesson.text = ev_text("# Title\n\nWords.\n");
+		ev.u.lesson.part = 9;
+		timeline_fold(&t, &ev);
+	}
+	assert_shows(&view_lesson, &t, &fresh, 80, 20, "The end", true);
+	assert_true(read(opened, &heard, sizeof heard) < 0);
+	close(opened);
+	close(file);
+	unlink(path);
+	timeline_free(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -766,6 +803,7 @@ int main(void)
 		cmocka_unit_test(rejection_is_told),
 		cmocka_unit_test(small_probabilities_are_no_zeros),
 		cmocka_unit_test(logit_bias_is_a_stage),
+		cmocka_unit_test(a_lesson_that_is_replayed_opens_no_file),
 	};
 
 	return cmocka_run_group_tests_name("views", tests, tiny_model_make, tiny_model_drop);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/allocations.h"
 #include "tests/support/traffic.h"
 #include "tests/support/view_check.h"
 #include "tui/views/views.h"
@@ -138,6 +139,20 @@ static void keys_choose_who_waits(void **state)
 	timeline_free(&t);
 }
 
+/* Each sorting of a request's gaps allocates once, and no cell of its row sorts them again:
+ * on 50 lines. */
+static void a_row_sorts_its_gaps_once(void **state)
+{
+	struct timeline t = traffic("fcfs", 440, targets);
+	long n;
+
+	(void)state;
+	n = allocations();
+	free(text_of(&view_requests, &t, &fresh, 200, 50, false));
+	assert_true(allocations() - n <= 50);
+	timeline_free(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +161,7 @@ int main(void)
 		cmocka_unit_test(without_a_target_nothing_is_missed),
 		cmocka_unit_test(the_queue_says_what_it_waits_for),
 		cmocka_unit_test(keys_choose_who_waits),
+		cmocka_unit_test(a_row_sorts_its_gaps_once),
 	};
 
 	return cmocka_run_group_tests_name("views_traffic", tests, NULL, NULL);
