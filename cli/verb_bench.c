@@ -13,9 +13,9 @@ static struct bench_opts {
 } opts;
 
 static const struct setting bench_own[] = {
-	OWN(TEXT, bench_opts, only, .name = "only", .group = "Output", .arg = "NAME",
+	OWN(TEXT, bench_opts, only, "only", "Output", .arg = "NAME",
 		.doc = "measure this figure alone"),
-	OWN(FLAG, bench_opts, turns, .name = "turns", .group = "Output",
+	OWN(FLAG, bench_opts, turns, "turns", "Output",
 		.doc = "with --only: one run for each line on standard input, its value on a line"),
 	{ 0 },
 };

@@ -18,8 +18,7 @@ static struct compare_opts {
 } opts = { .repeat = REPEAT };
 
 static const struct setting compare_own[] = {
-	OWN(INT, compare_opts, repeat, .name = "repeat", .group = "Output", .arg = "N", .low = 1,
-		.high = 1000,
+	OWN(INT, compare_opts, repeat, "repeat", "Output", .arg = "N", .low = 1, .high = 1000,
 		.doc = "answers to each prompt under each side, after one that is not counted"),
 	{ 0 },
 };

@@ -14,13 +14,13 @@ static struct formulas_opts {
 } opts = { .drafts = -1 };
 
 static const struct setting formulas_own[] = {
-	OWN(INT, formulas_opts, batch, .name = "sequences", .group = "Formulas", .arg = "B", .low = 1,
-		.high = 1 << 16, .doc = "sequences that decode together (without it: as recorded, or 1)"),
-	OWN(INT, formulas_opts, depth, .name = "depth", .group = "Formulas", .arg = "S", .low = 1,
-		.high = 1 << 20, .doc = "tokens of each (without it: as recorded, or 128)"),
-	OWN(INT, formulas_opts, drafts, .name = "drafts", .group = "Formulas", .arg = "K", .low = 0,
-		.high = 64, .doc = "drafted tokens that a step verifies: a prediction"),
-	OWN(TEXT, formulas_opts, machine, .name = "machine", .group = "Formulas", .arg = "ID",
+	OWN(INT, formulas_opts, batch, "sequences", "Formulas", .arg = "B", .low = 1, .high = 1 << 16,
+		.doc = "sequences that decode together (without it: as recorded, or 1)"),
+	OWN(INT, formulas_opts, depth, "depth", "Formulas", .arg = "S", .low = 1, .high = 1 << 20,
+		.doc = "tokens of each (without it: as recorded, or 128)"),
+	OWN(INT, formulas_opts, drafts, "drafts", "Formulas", .arg = "K", .low = 0, .high = 64,
+		.doc = "drafted tokens that a step verifies: a prediction"),
+	OWN(TEXT, formulas_opts, machine, "machine", "Formulas", .arg = "ID",
 		.doc = "predict for this machine: pi5, laptop, m1, m4-max, rtx4090, a100, h100 or h200"),
 	{ 0 },
 };

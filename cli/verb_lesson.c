@@ -18,12 +18,12 @@ static struct lesson_opts {
 } opts;
 
 static const struct setting lesson_own[] = {
-	OWN(FLAG, lesson_opts, test, .name = "test", .group = "Lesson",
+	OWN(FLAG, lesson_opts, test, "test", "Lesson",
 		.doc = "reads lessons without a terminal, all or the one named, and says what no longer "
 			   "holds"),
-	OWN(TEXT, lesson_opts, reader, .name = "reader", .group = "Lesson", .arg = "NAME",
+	OWN(TEXT, lesson_opts, reader, "reader", "Lesson", .arg = "NAME",
 		.doc = "name that the report of the class shows; without it: that of the recording's file"),
-	OWN(FILE, lesson_opts, html, .name = "html", .group = "Output", .arg = "FILE",
+	OWN(FILE, lesson_opts, html, "html", "Output", .arg = "FILE",
 		.doc = "report: write a page to FILE, too: how the predictions lie, and the readers"),
 	{ 0 },
 };

@@ -15,18 +15,17 @@ static struct pin_opts {
 } opts = { .url = "http://127.0.0.1:8080", .ttl = "5m", .role = "user" };
 
 static const struct setting pin_own[] = {
-	OWN(TEXT, pin_opts, ttl, .name = "ttl", .group = "Pin", .arg = "TIME",
+	OWN(TEXT, pin_opts, ttl, "ttl", "Pin", .arg = "TIME",
 		.doc = "how long its pages are kept, from 1s to 24h: 90s, 5m, 1h"),
-	OWN(CHOICE, pin_opts, role, .name = "role", .group = "Pin",
-		SETTING_WORDS("user", "system", "text"),
+	OWN(CHOICE, pin_opts, role, "role", "Pin", SETTING_WORDS("user", "system", "text"),
 		.doc = "FILE is the beginning of the first turn, the system text, or a text without a "
 			   "chat"),
-	OWN(FLAG, pin_opts, list, .name = "list", .group = "Pin", .doc = "lists what is pinned"),
-	OWN(INT, pin_opts, remove, .name = "remove", .group = "Pin", .arg = "N", .low = 1,
-		.high = INT32_MAX, .doc = "ends pin N"),
-	OWN(INT, pin_opts, replica, .name = "replica", .group = "Pin", .arg = "R", .high = INT32_MAX,
+	OWN(FLAG, pin_opts, list, "list", "Pin", .doc = "lists what is pinned"),
+	OWN(INT, pin_opts, remove, "remove", "Pin", .arg = "N", .low = 1, .high = INT32_MAX,
+		.doc = "ends pin N"),
+	OWN(INT, pin_opts, replica, "replica", "Pin", .arg = "R", .high = INT32_MAX,
 		.doc = "with --remove: pin N of this replica, where --list tells replicas"),
-	OWN(TEXT, pin_opts, url, .name = "url", .group = "Pin", .arg = "URL",
+	OWN(TEXT, pin_opts, url, "url", "Pin", .arg = "URL",
 		.doc = "the server: what cutaway serve printed"),
 	{ 0 },
 };

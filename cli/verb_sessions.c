@@ -15,9 +15,8 @@ static struct sessions_opts {
 } opts;
 
 static const struct setting sessions_own[] = {
-	OWN(FLAG, sessions_opts, yes, .name = "yes", .group = "Recording",
-		.doc = "delete without asking"),
-	OWN(TEXT, sessions_opts, find, .name = "find", .group = "Recording", .arg = "WORDS",
+	OWN(FLAG, sessions_opts, yes, "yes", "Recording", .doc = "delete without asking"),
+	OWN(TEXT, sessions_opts, find, "find", "Recording", .arg = "WORDS",
 		.doc = "list those in which the words were said, with the line around them"),
 	{ 0 },
 };

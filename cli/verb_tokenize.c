@@ -10,7 +10,7 @@ static struct tokenize_opts {
 } opts;
 
 static const struct setting tokenize_own[] = {
-	OWN(FLAG, tokenize_opts, plain, .name = "plain", .group = "Output",
+	OWN(FLAG, tokenize_opts, plain, "plain", "Output",
 		.doc = "control tokens written in the text are text"),
 	{ 0 },
 };

@@ -14,7 +14,7 @@ static struct verify_opts {
 } opts;
 
 static const struct setting verify_own[] = {
-	OWN(TEXT, verify_opts, range, .name = "range", .group = "Recording", .arg = "A:B",
+	OWN(TEXT, verify_opts, range, "range", "Recording", .arg = "A:B",
 		.doc = "verify the rows of these steps alone: A:B, A:, :B or one step"),
 	{ 0 },
 };

@@ -12,7 +12,7 @@ static struct whatif_opts {
 } opts;
 
 static const struct setting whatif_own[] = {
-	OWN(FLAG, whatif_opts, verify, .name = "verify", .group = "Output",
+	OWN(FLAG, whatif_opts, verify, "verify", "Output",
 		.doc = "then run it for real, with the model, and compare"),
 	{ 0 },
 };

@@ -11,7 +11,7 @@ static struct why_opts {
 } opts;
 
 static const struct setting why_own[] = {
-	OWN(FILE, why_opts, file, .name = "file", .group = "Recording", .arg = "FILE",
+	OWN(FILE, why_opts, file, "file", "Recording", .arg = "FILE",
 		.doc = "the recording that is asked (without it: the newest under XDG data)"),
 	{ 0 },
 };

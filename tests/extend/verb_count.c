@@ -12,9 +12,9 @@ static struct count_opts {
 } opts;
 
 static const struct setting count_own[] = {
-	OWN(FLAG, count_opts, lines, .name = "lines", .group = "Output", .doc = "count lines instead"),
-	OWN(INT, count_opts, least, .name = "least", .group = "Output", .arg = "N", .high = 1000,
-		.unit = "bytes", .doc = "only lines of at least N bytes"),
+	OWN(FLAG, count_opts, lines, "lines", "Output", .doc = "count lines instead"),
+	OWN(INT, count_opts, least, "least", "Output", .arg = "N", .high = 1000, .unit = "bytes",
+		.doc = "only lines of at least N bytes"),
 	{ 0 },
 };
 
