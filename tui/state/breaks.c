@@ -259,8 +259,15 @@ static int list(struct breaks *b, bool watch, char **say)
 	return 0;
 }
 
+static int tell(char **say, const char *fmt, const char *what, const char *which)
+{
+	if (asprintf(say, fmt, what, which) < 0)
+		*say = NULL;
+	return 0;
+}
+
 /* "off": all of the kind; "off 2" or "off NAME": that one. */
-static int off(struct breaks *b, const char *which, bool watch, struct err *e)
+static int off(struct breaks *b, const char *which, bool watch, char **say, struct err *e)
 {
 	char *end;
 	long n = strtol(which, &end, 10);
@@ -274,7 +281,8 @@ static int off(struct breaks *b, const char *which, bool watch, struct err *e)
 	if (*which && !gone)
 		return err_set(e, ERR_USAGE, "there is no %s %.40s: /%s lists them",
 			watch ? "watch" : "breakpoint", which, watch ? "watch" : "break");
-	return 0;
+	return tell(say, *which ? "of the %s %s is taken away" : "all %s are taken away%s",
+		watch ? "watches" : "breakpoints", which);
 }
 
 static const char *skip(const char *p)
@@ -285,6 +293,9 @@ static const char *skip(const char *p)
 int breaks_command(
 	struct breaks *b, enum breaks_kind kind, const char *text, char **say, struct err *e)
 {
+	static const char *const added[] = { "breakpoint set: it holds after a step with %s%s",
+		"breakpoint set, for once: it holds after a step with %s%s",
+		"watching %s: /view watch shows it step by step%s" };
 	const bool watch = kind == BREAKS_WATCH;
 	char name[BREAKS_NAME];
 	size_t n = watch ? strcspn(skip(text), " ") : 0;
@@ -294,13 +305,15 @@ int breaks_command(
 	if (!*text && kind != BREAKS_ONCE)
 		return list(b, watch, say);
 	if (!strncmp(text, "off", 3) && (!text[3] || text[3] == ' ') && kind != BREAKS_ONCE)
-		return off(b, skip(text + 3), watch, e);
+		return off(b, skip(text + 3), watch, say, e);
 	if (!*skip(text + n))
 		return err_set(e, ERR_USAGE,
 			watch ? "a watch has a name and an expression: /watch surprise entropy"
 				  : "an expression is needed, such as /tbreak entropy > 3");
 	snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), text);
-	return add(b, skip(text + n), watch ? name : NULL, kind == BREAKS_ONCE, e) < 0 ? -1 : 0;
+	return add(b, skip(text + n), watch ? name : NULL, kind == BREAKS_ONCE, e) < 0
+			   ? -1
+			   : tell(say, added[kind], text, "");
 }
 
 /* ---- searching ---- */
