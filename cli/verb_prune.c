@@ -131,8 +131,8 @@ static void print_layers(const struct prune_result *r)
 	puts("");
 }
 
-static void print_result(
-	const struct cli *c, const struct prune_result *r, enum prune_kind kind, double seconds)
+static void print_result(const struct cli *c, const struct prune_result *r, enum prune_kind kind,
+	const struct change_run *run)
 {
 	printf("%s: %.1f M of %.1f M weights of the layers %s\n", r->what, (double)r->n_gone / 1e6,
 		(double)r->n_weights / 1e6, kind == PRUNE_ZEROS ? "are zero" : "are gone");
@@ -146,13 +146,10 @@ static void print_result(
 	else
 		printf("they added %.3g %% of the squares of what such parts add to the stream\n",
 			100 * r->lost);
-	if (r->common.n_calibration)
-		printf("by %d tokens of %s text\n", r->common.n_calibration,
-			c->calibrate ? "the calibration" : "the model's own");
+	change_print_text(c, &r->common);
 	if (r->common.n_resumed)
 		printf("%d matrices were there from an earlier run\n", r->common.n_resumed);
-	printf("%.1f MB, from %.1f MB, in %.1f s\n", (double)r->common.bytes / 1e6,
-		(double)r->common.source_bytes / 1e6, seconds);
+	change_print_end(run, &r->common);
 }
 
 static int prune_verb(const struct cli *c, struct err *e)
@@ -171,7 +168,7 @@ static int prune_verb(const struct cli *c, struct err *e)
 		return -1;
 	if (c->json)
 		return print_json(&r, run.seconds, e);
-	print_result(c, &r, o.method->kind, run.seconds);
+	print_result(c, &r, o.method->kind, &run);
 	return 0;
 }
 

@@ -120,7 +120,8 @@ static int print_json(const struct quant_result *r, double seconds, struct err *
 	return json_print(&j, e);
 }
 
-static void print_result(const struct cli *c, const struct quant_result *r, double seconds)
+static void print_result(
+	const struct cli *c, const struct quant_result *r, const struct change_run *run)
 {
 	printf("%d matrices of %.1f M weights, %.4g bits each; relative error %.4g%s\n", r->n_tensors,
 		(double)r->n_weights / 1e6, r->bits, r->error,
@@ -128,9 +129,7 @@ static void print_result(const struct cli *c, const struct quant_result *r, doub
 	if (r->n_otherwise)
 		printf("%d of them in %s, since their rows are no whole blocks\n", r->n_otherwise,
 			opts.otherwise);
-	if (r->common.n_calibration)
-		printf("by %d tokens of %s text\n", r->common.n_calibration,
-			c->calibrate ? "the calibration" : "the model's own");
+	change_print_text(c, &r->common);
 	if (r->n_outliers)
 		printf("%lld weights, of columns set apart, stayed in f16\n", (long long)r->n_outliers);
 	if (r->n_kept)
@@ -139,8 +138,7 @@ static void print_result(const struct cli *c, const struct quant_result *r, doub
 		printf("%d were there from an earlier run\n", r->common.n_resumed);
 	if (r->common.from_quantised)
 		printf("from an already quantised source (%s): its error comes on top\n", r->common.source);
-	printf("%.1f MB, from %.1f MB, in %.1f s\n", (double)r->common.bytes / 1e6,
-		(double)r->common.source_bytes / 1e6, seconds);
+	change_print_end(run, &r->common);
 }
 
 static int quantize_verb(const struct cli *c, struct err *e)
@@ -163,7 +161,7 @@ static int quantize_verb(const struct cli *c, struct err *e)
 		return -1;
 	if (c->json)
 		return print_json(&r, run.seconds, e);
-	print_result(c, &r, run.seconds);
+	print_result(c, &r, &run);
 	return 0;
 }
 

@@ -158,6 +158,16 @@ int change_check_finite(
 	return 0;
 }
 
+void change_sum(const float *before, const float *after, int64_t n, double *error, double *size)
+{
+	for (int64_t i = 0; i < n; i++) {
+		const double d = (double)after[i] - (double)before[i];
+
+		*error += d * d;
+		*size += (double)before[i] * (double)before[i];
+	}
+}
+
 int change_read(const struct change_tensor *t, uint8_t *raw, float *x, struct err *e)
 {
 	const int64_t n = gguf_tensor_weights(t->from);

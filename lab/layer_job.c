@@ -216,7 +216,6 @@ static int scale_inputs(struct job *job, struct err *e)
 /* The weights become those of the result. */
 static int take_result(struct layer_part *p, struct layer_sums *sums, struct err *e)
 {
-	const int64_t n = p->rows * p->cols;
 	float *before = p->w;
 
 	p->w = NULL;
@@ -224,12 +223,8 @@ static int take_result(struct layer_part *p, struct layer_sums *sums, struct err
 		p->w = before;
 		return -1;
 	}
-	for (int64_t i = 0; i < n && p->t->changed; i++) {
-		const double d = (double)p->w[i] - (double)before[i];
-
-		sums->error += d * d;
-		sums->size += (double)before[i] * (double)before[i];
-	}
+	if (p->t->changed)
+		change_sum(before, p->w, p->rows * p->cols, &sums->error, &sums->size);
 	free(before);
 	return 0;
 }

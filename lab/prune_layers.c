@@ -152,8 +152,7 @@ static int plan_layers(struct prune *p, struct err *e)
 	r->n_layers = n;
 	if (check_lists(p, e) || measure(p, e))
 		return -1;
-	prune_least(r->influence, n, k, r->removed, scratch);
-	if (prune_check_marks(r->removed, n, k, e) || check_kinds(p, e))
+	if (prune_mark(p, r->influence, n, k, r->removed, scratch, e) || check_kinds(p, e))
 		return -1;
 	drop(p);
 	snprintf(r->what, sizeof r->what, "%d of %d layers", k, n);

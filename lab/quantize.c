@@ -171,16 +171,12 @@ static int plan(void *self, struct err *e)
 
 /* ---- a piece: PIECE_STRIPS strips of a tensor ---- */
 
-struct strip_sums {
-	double error, weights;
-};
-
 struct piece {
 	const struct change *c;
 	const struct change_tensor *t;
 	struct form_scales scales;
-	int64_t first, n, strip; /* rows of the piece, rows of a strip */
-	struct strip_sums sums[PIECE_STRIPS];
+	int64_t first, n, strip;                        /* rows of the piece, rows of a strip */
+	double error[PIECE_STRIPS], size[PIECE_STRIPS]; /* of each strip: see change_sum() */
 	atomic_bool failed;
 	struct err err; /* of the strip that set `failed` */
 };
@@ -189,19 +185,6 @@ struct piece {
 static size_t row_bytes(const struct gguf_tensor *t, enum k_type type, int64_t rows)
 {
 	return (size_t)(rows * (t->dim[0] / k_types[type].block) * k_types[type].block_bytes);
-}
-
-static struct strip_sums compare(const float *x, const float *y, int64_t n)
-{
-	struct strip_sums s = { 0 };
-
-	for (int64_t i = 0; i < n; i++) {
-		const double d = (double)y[i] - (double)x[i];
-
-		s.error += d * d;
-		s.weights += (double)x[i] * (double)x[i];
-	}
-	return s;
 }
 
 static int round_strip(struct piece *p, int64_t i, uint8_t *scratch, struct err *e)
@@ -222,7 +205,7 @@ static int round_strip(struct piece *p, int64_t i, uint8_t *scratch, struct err 
 		form_row(&p->t->form, &p->scales, p->first + at + r, x + r * from->dim[0],
 			(int32_t)from->dim[0], out + row_bytes(from, p->t->to.type, r));
 	k_decode(p->t->to.type, out, n, y);
-	p->sums[i] = compare(x, y, n);
+	change_sum(x, y, n, &p->error[i], &p->size[i]);
 	return 0;
 }
 
@@ -250,8 +233,8 @@ static int round_piece(
 	if (p->failed)
 		return err_set(e, p->err.code, "%s", p->err.text);
 	for (int64_t i = 0; i < strips; i++) {
-		q->sums.error += p->sums[i].error;
-		q->sums.size += p->sums[i].weights;
+		q->sums.error += p->error[i];
+		q->sums.size += p->size[i];
 	}
 	return change_put(&q->c, t, row_bytes(t->from, t->to.type, p->first), q->c.piece, bytes, e);
 }
