@@ -74,13 +74,14 @@ static int add_formats(struct curve *v, struct err *e)
 static int add_grid(struct curve *v, enum quant_method method, const char *bits, struct err *e)
 {
 	struct curve_point *p = add(v, e);
+	char *end;
 
 	if (!p)
 		return -1;
 	p->method = method;
-	p->form = (struct quant_form){ .type = K_F16, .bits = (int32_t)strtol(bits, NULL, 10) };
+	p->form = (struct quant_form){ .type = K_F16, .bits = (int32_t)strtol(bits, &end, 10) };
 	p->form.zero_point = opts.zero_point;
-	if (p->form.bits < 2 || p->form.bits > 8)
+	if (*end || p->form.bits < 2 || p->form.bits > 8)
 		return err_set(e, ERR_USAGE, "--bits %s: 2 to 8 are possible", bits);
 	return group_by_name(opts.group, &p->form.group, e);
 }
