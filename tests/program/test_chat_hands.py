@@ -167,6 +167,7 @@ def test_the_present(suite):
             s.wait("the past: step 19")
             if focus == "typed":
                 s.type("draft")
+                s.wait("› draft")
             if focus == "views":
                 s.keys("C-o")
                 s.wait("Esc back")
