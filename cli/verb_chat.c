@@ -32,13 +32,8 @@ static const struct setting chat_own[] = {
 
 struct tui_options chat_screen(const struct cli *c)
 {
-	return (struct tui_options){
-		.ascii = c->ascii,
-		.no_color = !strcmp(c->theme, "mono"),
-		.light = !strcmp(c->theme, "light"),
-		.dark = !strcmp(c->theme, "dark"),
-		.projector = c->projector,
-	};
+	return (struct tui_options){ .term = { .ascii = c->ascii, .theme = c->theme },
+		.projector = c->projector };
 }
 
 void chat_report_end(const char *record, const struct tui_end *end, bool goes_on)

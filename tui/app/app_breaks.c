@@ -97,25 +97,23 @@ static void take_search(struct app *a)
 	switch (breaks_found(a->breaks, &at, &e)) {
 	case SEARCH_FOUND:
 		at.step = at.step < TL_INT_MAX ? at.step : TL_INT_MAX; /* of a recording that lies */
-		if (a->host.act(a->host.arg, ACT_GOTO, "", (double)at.step, &e) < 0) {
-			app_say(a, SAY_ERROR, "%s", e.text);
-			break;
-		}
-		app_say(a, SAY_INFO, "step %lld%s: %s", (long long)at.step, app_look_at(a, &at).text,
-			breaks_searched(a->breaks));
+		if (!a->host.act(a->host.arg, ACT_GOTO, "", (double)at.step, &e))
+			app_say(a, SAY_INFO, "step %lld%s: %s", (long long)at.step, app_look_at(a, &at).text,
+				breaks_searched(a->breaks));
 		break;
 	case SEARCH_NOTHING:
 		app_say(a, SAY_INFO,
 			"no step that way for which %s holds; /find looks forward, /rfind back",
 			breaks_searched(a->breaks));
 		break;
-	case SEARCH_FAILED: app_say(a, SAY_ERROR, "%s", e.text); break;
 	case SEARCH_RUNS:
 		app_say(a, SAY_INFO, "searching for %s: step %lld (^C stops)", breaks_searched(a->breaks),
 			(long long)at.step);
 		break;
+	case SEARCH_FAILED:
 	case SEARCH_NONE: break;
 	}
+	app_complain(a, &e);
 }
 
 void app_breaks_work(struct app *a)

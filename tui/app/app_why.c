@@ -155,6 +155,6 @@ void app_why_here(struct app *a)
 	for (size_t i = 0; i < sizeof of_view / sizeof *of_view; i++)
 		if (of_view[i].view == a->focus)
 			what = of_view[i].what;
-	if (app_why(a, what, &e) < 0)
-		app_say(a, SAY_ERROR, "%s", e.text);
+	app_why(a, what, &e);
+	app_complain(a, &e);
 }

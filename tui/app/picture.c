@@ -362,16 +362,9 @@ int offscreen_open(struct offscreen *o, const char *path, int w, int h, struct e
 	struct app *a = &o->app;
 	struct prompt_options po = { .complete = commands_complete, .arg = &a->host };
 
-	*o = (struct offscreen){ .player = NULL };
-	a->mode = &offscreen_mode;
-	a->mode_data = o;
-	a->focus = FOCUS_PROMPT;
-	a->zoom = -1;
-	a->state.token = a->state.page = a->state.layer = a->state.head = -1;
-	a->host.views = views;
-	a->host.replay = true;
-	a->prompt_hidden = true;
-	timeline_init(&a->timeline);
+	*o =
+		(struct offscreen){ .app = { .mode_data = o, .host.replay = true, .prompt_hidden = true } };
+	app_init(a, &offscreen_mode);
 	return prompt_open(&po, e) || canvas_resize(&a->canvas, w, h, e) ||
 				   player_open(&o->player, path, e)
 			   ? -1

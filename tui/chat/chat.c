@@ -68,7 +68,7 @@ static bool stand_here(struct app *a)
 		actor_resume(a->chat->live.session.actor);
 		return true;
 	}
-	app_say(a, SAY_ERROR, "%s", e.text);
+	app_complain(a, &e);
 	waiting_forget(&a->chat->waiting);
 	return false;
 }
@@ -127,8 +127,7 @@ static void run_script(struct app *a)
 		return;
 	script_close(c->script);
 	c->script = NULL;
-	if (e.code)
-		app_say(a, SAY_ERROR, "%s", e.text);
+	app_complain(a, &e);
 }
 
 /* --- events --- */
@@ -407,7 +406,7 @@ int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 	struct app a = { .chat = &c, .state.waiting = &c.waiting };
 	int result = -1;
 
-	c.live.fd = a.signal_fd = -1;
+	c.live.fd = -1;
 	a.host = (struct command_host){ .settings = &c.settings,
 		.opened = &o->engine,
 		.usual = &c.usual,
@@ -418,10 +417,11 @@ int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 		.note = chat_note,
 		.say = app_tell,
 		.act = chat_act };
+	app_init(&a, &chat_mode);
 	if (copy_settings(&c, &o->answer, e) < 0)
 		return -1;
-	if ((!o->commands || script_open(&c.script, o->commands, e) == 0) &&
-		app_open(&a, &chat_mode, &c, o, e) == 0 && live_open(&c.live, o, a.breaks, e) == 0)
+	if ((!o->commands || script_open(&c.script, o->commands, e) == 0) && app_open(&a, o, e) == 0 &&
+		live_open(&c.live, o, a.breaks, e) == 0)
 		result = app_run(&a, e);
 	chat_past_leave(&a);
 	app_end(&a, c.live.session.writer ? "saving the recording …" : "ending …");

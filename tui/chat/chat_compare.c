@@ -206,9 +206,8 @@ static void end(struct app *a, struct chat_compare *c)
 	chat_compare_free(c);
 	if (path)
 		show_table(a, path, &e);
-	if (e.code)
-		app_say(a, SAY_ERROR, "%s", e.text);
-	else
+	app_complain(a, &e);
+	if (!e.code)
 		app_say(a, SAY_INFO, "the comparison %s; all settings are as before it",
 			stopped ? "was stopped" : "is over");
 }
@@ -241,7 +240,7 @@ static void stepped(void *app, void *arg)
 	if (!a)
 		return;
 	a->dirty = true;
-	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
+	chat_feed(a);
 	if (j->over)
 		end(a, c);
 	else if (j->idle && c->turn <= TURNS)

@@ -38,8 +38,8 @@ static void loaded(void *app, void *arg)
 	}
 	free(b->request);
 	free(b->text);
-	if (app && b->err.code)
-		app_say(app, SAY_ERROR, "%s", b->err.text);
+	if (app)
+		app_complain(app, &b->err);
 }
 
 /* Request i of the shipped prompts: room in *out and *text. */

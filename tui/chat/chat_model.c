@@ -320,61 +320,36 @@ bool chat_model_stop(struct app *a)
 
 /* ---- the change ---- */
 
-struct noting {
-	struct chat *chat;
-	const struct carried *turn; /* NULL: only whose conversation it is */
-	struct err err;
-};
-
-/* On the engine's thread. */
-static void note_turn(struct engine *engine, void *arg)
+static int recall(struct chat *c, const struct carried *t, struct err *e)
 {
-	struct noting *n = arg;
-	const struct carried *t = n->turn;
-	const struct conversation_prompt p = {
-		.ids = t ? t->ids : NULL, .n_ids = t ? t->n_prompt : 0, .text = t ? t->text : NULL
-	};
-	struct engine_request q = chat_request(n->chat, EV_REQUEST_KIND_chat, &p, 0);
-	struct ev_token *token;
+	const struct conversation_prompt p = { .ids = t->ids, .n_ids = t->n_prompt, .text = t->text };
+	struct engine_request q = chat_request(c, EV_REQUEST_KIND_chat, &p, 0);
+	const int32_t n = t->n - t->n_prompt;
+	struct ev_token *token = malloc((size_t)n * sizeof *token);
 	struct event ev;
+	int rc;
 
-	if (!t) {
-		engine_note_setting(engine, "continues", n->chat->model->old);
-		return;
-	}
-	token = malloc((size_t)(t->n - t->n_prompt) * sizeof *token);
 	ev_init(&ev, EV_token);
 	ev.u.token.source = EV_SOURCE_carried;
-	for (int32_t i = t->n_prompt; token && i < t->n; i++) {
-		ev.u.token.id = t->ids[i];
-		token[i - t->n_prompt] = ev.u.token;
+	for (int32_t i = 0; token && i < n; i++) {
+		ev.u.token.id = t->ids[t->n_prompt + i];
+		token[i] = ev.u.token;
 	}
 	q.max_tokens = 0;
-	if (!token)
-		err_set(&n->err, ERR_MEMORY, "no memory for the conversation");
-	else
-		engine_note_answer(
-			engine, &q, token, t->n - t->n_prompt, EV_FINISH_end, EV_NULL_I, &n->err);
+	rc = token ? chat_recall(c, &q, token, n, EV_FINISH_end, e)
+			   : err_set(e, ERR_MEMORY, "no memory for the conversation");
 	free(token);
+	return rc;
 }
 
-static int note_turns(struct chat *c, struct err *e)
+static int recall_all(struct app *a, const struct chat_model *m, struct err *e)
 {
-	struct chat_model *m = c->model;
-	struct noting n = { .chat = c };
-
 	if (m->old)
-		actor_call(c->live.session.actor, note_turn, &n);
-	for (int i = 0; i < m->n_turns && !n.err.code; i++) {
-		n.turn = &m->turn[i];
-		if (conversation_recall(
-				c->live.conversation, n.turn->text, n.turn->ids, n.turn->n_prompt, &n.err))
-			break;
-		conversation_expect(c->live.conversation, 1);
-		actor_call(c->live.session.actor, note_turn, &n);
-		conversation_expect(c->live.conversation, 0);
-	}
-	return n.err.code ? err_set(e, n.err.code, "%s", n.err.text) : 0;
+		chat_note(a, "continues", m->old);
+	for (int i = 0; i < m->n_turns; i++)
+		if (recall(a->chat, &m->turn[i], e))
+			return -1;
+	return 0;
 }
 
 /* The screens begin anew: they are of the new session. */
@@ -428,7 +403,7 @@ static int change(struct app *a, struct err *e)
 	c->options = c->live.options = &m->options;
 	a->own = m->options.record;
 	m->live = (struct live){ .fd = -1 };
-	if (live_begin(&c->live, e) || note_turns(c, e))
+	if (live_begin(&c->live, e) || recall_all(a, m, e))
 		return -1;
 	a->host.vocab = engine_info(c->live.session.engine)->vocab;
 	if (c->settings.system)

@@ -99,7 +99,7 @@ static void pin_asked(void *app, void *arg)
 	if (!a)
 		return;
 	a->dirty = true;
-	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
+	chat_feed(a);
 	r = p->request > 0 ? timeline_request(&a->timeline, p->request) : NULL;
 	if (p->err.code)
 		app_say(a, SAY_ERROR, "/pin %s: %s", p->name, p->err.text);

@@ -57,7 +57,7 @@ static void stepped(void *app, void *arg)
 	if (!a)
 		return;
 	a->dirty = true;
-	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
+	chat_feed(a);
 	if (j->over)
 		end(a, c);
 	else if (c->apart.next)

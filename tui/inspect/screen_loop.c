@@ -171,9 +171,6 @@ static int loop(struct run *r, struct err *e)
 
 int screen_loop(struct screen *s, const struct tui_options *o, struct err *e)
 {
-	struct term_options to = {
-		.ascii = o->ascii, .no_color = o->no_color, .light = o->light, .dark = o->dark
-	};
 	struct run r = { .of = s, .dirty = true };
 	int rc = -1;
 
@@ -181,7 +178,7 @@ int screen_loop(struct screen *s, const struct tui_options *o, struct err *e)
 	r.signal_fd = app_open_signals(e);
 	if (r.signal_fd < 0)
 		return -1;
-	if (!term_open(&r.term, &to, e)) {
+	if (!term_open(&r.term, &o->term, e)) {
 		r.canvas.ascii = term_ascii(r.term);
 		r.canvas.mono = term_theme(r.term)->depth == THEME_MONO;
 		rc = loop(&r, e);

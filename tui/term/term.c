@@ -213,9 +213,12 @@ static int open_out(struct terminal *t, struct err *e)
 
 static void choose_colours(struct terminal *t, const struct term_options *o)
 {
-	t->theme.light = o->light || (!o->dark && theme_env_is_light());
+	const char *theme = o->theme ? o->theme : "auto";
+
+	t->theme.light =
+		!strcmp(theme, "light") || (strcmp(theme, "dark") != 0 && theme_env_is_light());
 	t->theme.depth = THEME_MONO;
-	if (o->no_color || !env_empty("NO_COLOR") || !has_colors() || start_color() != OK)
+	if (!strcmp(theme, "mono") || !env_empty("NO_COLOR") || !has_colors() || start_color() != OK)
 		return;
 	use_default_colors();
 	t->theme.depth = COLORS < 256 ? THEME_16 : tigetflag("RGB") > 0 ? THEME_TRUE : THEME_256;
