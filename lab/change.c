@@ -158,6 +158,17 @@ int change_check_finite(
 	return 0;
 }
 
+int change_check_blocks(const struct change_tensor *t, const char *advice, struct err *e)
+{
+	const struct k_type_info *type = &k_types[t->to.type];
+
+	return t->to.dim[0] % type->block
+			   ? err_set(e, ERR_USAGE,
+					 "tensor %s has rows of %lld weights then, and %s has blocks of %d: %s",
+					 t->from->name, (long long)t->to.dim[0], type->name, type->block, advice)
+			   : 0;
+}
+
 void change_sum(const float *before, const float *after, int64_t n, double *error, double *size)
 {
 	for (int64_t i = 0; i < n; i++) {

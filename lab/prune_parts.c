@@ -64,14 +64,8 @@ static int plan_tensor(struct prune *p, struct change_tensor *t, struct err *e)
 			e, ERR_INPUT, "tensor %s has another shape than the model's others", t->from->name);
 	t->changed = gone > 0;
 	t->to.dim[a.dim] -= gone;
-	if (t->to.dim[0] % k_types[t->to.type].block)
-		return err_set(e, ERR_USAGE,
-			"tensor %s would have rows of %lld weights, and %s has blocks of %d: remove a number "
-			"that leaves whole blocks",
-			t->from->name, (long long)t->to.dim[0], k_types[t->to.type].name,
-			k_types[t->to.type].block);
 	p->r->n_gone += gguf_tensor_weights(t->from) - gguf_tensor_weights(&t->to);
-	return 0;
+	return change_check_blocks(t, "remove a number that leaves whole blocks", e);
 }
 
 int prune_plan_parts(

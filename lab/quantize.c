@@ -74,20 +74,14 @@ static bool is_kept(const char *name, const char *words)
 static int choose_form(
 	struct change_tensor *t, const struct quant_options *o, struct quant_result *r, struct err *e)
 {
-	const struct gguf_tensor *from = t->from;
-
 	t->form = o->to;
-	if (from->dim[0] % k_types[t->form.type].block && o->otherwise < K_N_TYPES) {
+	if (t->from->dim[0] % k_types[t->form.type].block && o->otherwise < K_N_TYPES) {
 		t->form = (struct quant_form){ .type = o->otherwise };
 		r->n_otherwise++;
 	}
 	t->to.type = t->form.type;
-	if (!(from->dim[0] % k_types[t->to.type].block))
-		return 0;
-	return err_set(e, ERR_USAGE,
-		"tensor %s has rows of %lld weights, and %s has blocks of %d: give such tensors another "
-		"format with --else, or leave them as they are with --keep",
-		from->name, (long long)from->dim[0], k_types[t->to.type].name, k_types[t->to.type].block);
+	return change_check_blocks(t,
+		"give such tensors another format with --else, or leave them as they are with --keep", e);
 }
 
 static int plan_tensor(
