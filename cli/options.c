@@ -89,8 +89,8 @@ bool option_at(struct cli *c, int i, struct option *out)
 	if (table_at(engine_settings, &c->engine, NULL, &i, out) ||
 		table_at(answer_settings, &c->answer, NULL, &i, out) || table_at(shared, c, NULL, &i, out))
 		return true;
-	for (const struct verb *const *v = verbs; *v; v++)
-		if (table_at((*v)->own, (*v)->opts, *v, &i, out))
+	for (int k = 0; verbs[k]; k++)
+		if (table_at(verbs[k]->own, verbs[k]->opts, verbs[k], &i, out))
 			return true;
 	return false;
 }
@@ -175,8 +175,8 @@ static int unknown_verb(const char *word, struct err *e)
 {
 	struct near n = NEAR_NONE;
 
-	for (const struct verb *const *v = verbs; *v; v++)
-		near_try(&n, word, (*v)->name);
+	for (int i = 0; verbs[i]; i++)
+		near_try(&n, word, verbs[i]->name);
 	return err_set(e, ERR_USAGE, "unknown command '%s'%s%s%s", word,
 		n.best ? "; did you mean " : "", n.best ? n.best : "",
 		n.best ? "?" : "; see cutaway --help");
@@ -228,9 +228,9 @@ static int add_operand(struct cli *c, const char *word, bool *has_verb, bool lit
 {
 	if (!*has_verb && !literal) {
 		*has_verb = true;
-		for (const struct verb *const *v = verbs; *v; v++)
-			if (!strcmp((*v)->name, word)) {
-				c->verb = *v;
+		for (int i = 0; verbs[i]; i++)
+			if (!strcmp(verbs[i]->name, word)) {
+				c->verb = verbs[i];
 				return 0;
 			}
 		return unknown_verb(word, e);
