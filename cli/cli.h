@@ -106,11 +106,12 @@ VERBS(X)
 #define OPERANDS(least, most, completes_)                                                          \
 	.min_operands = (least), .max_operands = (most), .completes = (completes_)
 
-/* Rows of a verb's own options: OWN(INT, struct, field, name, group of the help, .doc = …). */
-#define OWN(type_, home, field, name_, group_, ...)                                                \
+/* Rows of a verb's own options: OWN(INT, struct, field, name, group of the help, what it does, .arg
+ * = …). */
+#define OWN(type_, home, field, name_, group_, doc_, ...)                                          \
 	{                                                                                              \
 		.type = SETTING_##type_, .at = offsetof(struct home, field), .name = (name_),              \
-		.group = (group_), __VA_ARGS__                                                             \
+		.group = (group_), .doc = (doc_), __VA_ARGS__                                              \
 	}
 
 /* An option, and the struct that its value is written to. */

@@ -13,10 +13,9 @@ static struct bench_opts {
 } opts;
 
 static const struct setting bench_own[] = {
-	OWN(TEXT, bench_opts, only, "only", "Output", .arg = "NAME",
-		.doc = "measure this figure alone"),
+	OWN(TEXT, bench_opts, only, "only", "Output", "measure this figure alone", .arg = "NAME"),
 	OWN(FLAG, bench_opts, turns, "turns", "Output",
-		.doc = "with --only: one run for each line on standard input, its value on a line"),
+		"with --only: one run for each line on standard input, its value on a line"),
 	{ 0 },
 };
 

@@ -14,11 +14,10 @@ static struct certify_opts {
 } opts;
 
 static const struct setting certify_own[] = {
-	OWN(FLAG, certify_opts, quick, "quick", "Output",
-		.doc = "a smaller proof, under half a minute"),
-	OWN(INT, certify_opts, seconds, "seconds", "Output", .arg = "N", .high = 1 << 20,
-		.unit = "seconds",
-		.doc = "begin no case that would end after N seconds; 0: 170, or 18 with --quick"),
+	OWN(FLAG, certify_opts, quick, "quick", "Output", "a smaller proof, under half a minute"),
+	OWN(INT, certify_opts, seconds, "seconds", "Output",
+		"begin no case that would end after N seconds; 0: 170, or 18 with --quick", .arg = "N",
+		.high = 1 << 20, .unit = "seconds"),
 	{ 0 },
 };
 

@@ -20,13 +20,15 @@ static struct chat_opts {
 } opts = { .loops = "hold" };
 
 static const struct setting chat_own[] = {
-	OWN(FILE, chat_opts, commands, "commands", "Screen", .arg = "FILE",
-		.doc = "begin with these lines, as if typed: / commands and turns"),
-	OWN(FILE, chat_opts, go_on, "continue", "Chat", .arg = "[FILE]", .bare = true,
-		.doc = "go on with the conversation of a recording (without FILE: the newest that has "
-			   "one): its tokens, its settings but those given, the same model"),
-	OWN(CHOICE, chat_opts, loops, "loops", "Chat", SETTING_WORDS("hold", "run"),
-		.doc = "an answer that begins to repeat itself is held for you to decide, or goes on"),
+	OWN(FILE, chat_opts, commands, "commands", "Screen",
+		"begin with these lines, as if typed: / commands and turns", .arg = "FILE"),
+	OWN(FILE, chat_opts, go_on, "continue", "Chat",
+		"go on with the conversation of a recording (without FILE: the newest that has one): its "
+		"tokens, its settings but those given, the same model",
+		.arg = "[FILE]", .bare = true),
+	OWN(CHOICE, chat_opts, loops, "loops", "Chat",
+		"an answer that begins to repeat itself is held for you to decide, or goes on",
+		SETTING_WORDS("hold", "run")),
 	{ 0 },
 };
 
@@ -219,9 +221,9 @@ static struct replay_opts {
 
 static const struct setting replay_own[] = {
 	OWN(FLAG, replay_opts, follow, "follow", "Screen",
-		.doc = "stay at the end of a recording that is being written (without FILE: the newest)"),
-	OWN(FILE, replay_opts, back, "back", "Screen", .arg = "RECORDING",
-		.doc = "when it is left, go on with the chat of this recording"),
+		"stay at the end of a recording that is being written (without FILE: the newest)"),
+	OWN(FILE, replay_opts, back, "back", "Screen",
+		"when it is left, go on with the chat of this recording", .arg = "RECORDING"),
 	{ 0 },
 };
 

@@ -18,8 +18,9 @@ static struct compare_opts {
 } opts = { .repeat = REPEAT };
 
 static const struct setting compare_own[] = {
-	OWN(INT, compare_opts, repeat, "repeat", "Output", .arg = "N", .low = 1, .high = 1000,
-		.doc = "answers to each prompt under each side, after one that is not counted"),
+	OWN(INT, compare_opts, repeat, "repeat", "Output",
+		"answers to each prompt under each side, after one that is not counted", .arg = "N",
+		.low = 1, .high = 1000),
 	{ 0 },
 };
 

@@ -16,17 +16,18 @@ static struct curve_opts {
 };
 
 static const struct setting curve_own[] = {
-	OWN(TEXT, curve_opts, bits, "bits", "Curve", .arg = "LIST",
-		.doc = "of the grids, 2 to 8; off: none"),
-	OWN(TEXT, curve_opts, methods, "methods", "Curve", .arg = "LIST",
-		.doc = "of the grids: rtn, gptq, awq, smoothquant (see cutaway quantize)"),
-	OWN(TEXT, curve_opts, group, "group", "Curve", .arg = "COLUMNS",
-		.doc = "of the grids: how many columns share a scale: 32, 64, 128 …, row or tensor"),
+	OWN(TEXT, curve_opts, bits, "bits", "Curve", "of the grids, 2 to 8; off: none", .arg = "LIST"),
+	OWN(TEXT, curve_opts, methods, "methods", "Curve",
+		"of the grids: rtn, gptq, awq, smoothquant (see cutaway quantize)", .arg = "LIST"),
+	OWN(TEXT, curve_opts, group, "group", "Curve",
+		"of the grids: how many columns share a scale: 32, 64, 128 …, row or tensor",
+		.arg = "COLUMNS"),
 	OWN(FLAG, curve_opts, zero_point, "zero-point", "Curve",
-		.doc = "of the grids: from the least weight to the greatest"),
-	OWN(TEXT, curve_opts, formats, "formats", "Curve", .arg = "LIST",
-		.doc = "formats of files, rounded to nearest, whose speed is measured as well; off: none"),
-	OWN(TEXT, curve_opts, svg, "svg", "Curve", .arg = "FILE", .doc = "the curve as a picture"),
+		"of the grids: from the least weight to the greatest"),
+	OWN(TEXT, curve_opts, formats, "formats", "Curve",
+		"formats of files, rounded to nearest, whose speed is measured as well; off: none",
+		.arg = "LIST"),
+	OWN(TEXT, curve_opts, svg, "svg", "Curve", "the curve as a picture", .arg = "FILE"),
 	{ 0 },
 };
 

@@ -12,10 +12,9 @@ static struct diff_opts {
 
 static const struct setting diff_own[] = {
 	OWN(FLAG, diff_opts, deep, "deep", "Output",
-		.doc = "compute the divergence exactly, with the model (or both models, over the tokens of "
-			   "A)"),
+		"compute the divergence exactly, with the model (or both models, over the tokens of A)"),
 	OWN(FLAG, diff_opts, side_by_side, "side-by-side", "Screen",
-		.doc = "both texts side by side in the terminal"),
+		"both texts side by side in the terminal"),
 	{ 0 },
 };
 

@@ -14,14 +14,16 @@ static struct formulas_opts {
 } opts = { .drafts = -1 };
 
 static const struct setting formulas_own[] = {
-	OWN(INT, formulas_opts, batch, "sequences", "Formulas", .arg = "B", .low = 1, .high = 1 << 16,
-		.doc = "sequences that decode together (without it: as recorded, or 1)"),
-	OWN(INT, formulas_opts, depth, "depth", "Formulas", .arg = "S", .low = 1, .high = 1 << 20,
-		.doc = "tokens of each (without it: as recorded, or 128)"),
-	OWN(INT, formulas_opts, drafts, "drafts", "Formulas", .arg = "K", .low = 0, .high = 64,
-		.doc = "drafted tokens that a step verifies: a prediction"),
-	OWN(TEXT, formulas_opts, machine, "machine", "Formulas", .arg = "ID",
-		.doc = "predict for this machine: pi5, laptop, m1, m4-max, rtx4090, a100, h100 or h200"),
+	OWN(INT, formulas_opts, batch, "sequences", "Formulas",
+		"sequences that decode together (without it: as recorded, or 1)", .arg = "B", .low = 1,
+		.high = 1 << 16),
+	OWN(INT, formulas_opts, depth, "depth", "Formulas",
+		"tokens of each (without it: as recorded, or 128)", .arg = "S", .low = 1, .high = 1 << 20),
+	OWN(INT, formulas_opts, drafts, "drafts", "Formulas",
+		"drafted tokens that a step verifies: a prediction", .arg = "K", .low = 0, .high = 64),
+	OWN(TEXT, formulas_opts, machine, "machine", "Formulas",
+		"predict for this machine: pi5, laptop, m1, m4-max, rtx4090, a100, h100 or h200",
+		.arg = "ID"),
 	{ 0 },
 };
 

@@ -19,12 +19,13 @@ static struct lesson_opts {
 
 static const struct setting lesson_own[] = {
 	OWN(FLAG, lesson_opts, test, "test", "Lesson",
-		.doc = "reads lessons without a terminal, all or the one named, and says what no longer "
-			   "holds"),
-	OWN(TEXT, lesson_opts, reader, "reader", "Lesson", .arg = "NAME",
-		.doc = "name that the report of the class shows; without it: that of the recording's file"),
-	OWN(FILE, lesson_opts, html, "html", "Output", .arg = "FILE",
-		.doc = "report: write a page to FILE, too: how the predictions lie, and the readers"),
+		"reads lessons without a terminal, all or the one named, and says what no longer holds"),
+	OWN(TEXT, lesson_opts, reader, "reader", "Lesson",
+		"name that the report of the class shows; without it: that of the recording's file",
+		.arg = "NAME"),
+	OWN(FILE, lesson_opts, html, "html", "Output",
+		"report: write a page to FILE, too: how the predictions lie, and the readers",
+		.arg = "FILE"),
 	{ 0 },
 };
 

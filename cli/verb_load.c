@@ -19,31 +19,33 @@ static struct load_opts {
 
 static const struct setting load_own[] = {
 	LOAD_OPTIONS(load_opts, "Load"),
-	OWN(TEXT, load_opts, url, "url", "Load", .arg = "URL",
-		.doc = "ask this server of the OpenAI interface, and not the engine inside; its key is "
-			   "read from the variable CUTAWAY_API_KEY"),
+	OWN(TEXT, load_opts, url, "url", "Load",
+		"ask this server of the OpenAI interface, and not the engine inside; its key is read from "
+		"the variable CUTAWAY_API_KEY",
+		.arg = "URL"),
 	OWN(FLAG, load_opts, completions, "completions", "Load",
-		.doc = "with --url: ask /v1/completions, with prompts as one text"),
-	OWN(TEXT, load_opts, rate, "rate", "Load", .arg = "R[,R…]",
-		.doc = "requests a second, of a trace how many times as fast as it was; several: a run "
-			   "each, and a curve"),
+		"with --url: ask /v1/completions, with prompts as one text"),
+	OWN(TEXT, load_opts, rate, "rate", "Load",
+		"requests a second, of a trace how many times as fast as it was; several: a run each, and "
+		"a curve",
+		.arg = "R[,R…]"),
 	OWN(FLAG, load_opts, sweep, "sweep", "Load",
-		.doc = "doubles the last rate, or users, until throughput rises by less than a tenth"),
-	OWN(TEXT, load_opts, users, "users", "Load", .arg = "N[,N…]",
-		.doc = "in place of a rate: so many users, who each wait for the answer before they ask "
-			   "again"),
+		"doubles the last rate, or users, until throughput rises by less than a tenth"),
+	OWN(TEXT, load_opts, users, "users", "Load",
+		"in place of a rate: so many users, who each wait for the answer before they ask again",
+		.arg = "N[,N…]"),
 	OWN(FLAG, load_opts, natural, "natural", "Load",
-		.doc = "answers end where the model ends them, not after the load's length"),
-	OWN(TEXT, load_opts, policies, "policies", "Load", .arg = "LIST",
-		.doc = "run the load under each of these policies (see --policy), and compare"),
+		"answers end where the model ends them, not after the load's length"),
+	OWN(TEXT, load_opts, policies, "policies", "Load",
+		"run the load under each of these policies (see --policy), and compare", .arg = "LIST"),
 	OWN(FLAG, load_opts, counted, "counted", "Load",
-		.doc = "by counted time: nothing is computed, a step takes what --cost says, and every run "
-			   "gives the same"),
-	OWN(TEXT, load_opts, cost, "cost", "Load", .arg = "FILE",
-		.doc = "with --counted: prices of a step (cutaway simulate), or a recording to fit them "
-			   "to"),
-	OWN(TEXT, load_opts, svg, "svg", "Load", .arg = "FILE",
-		.doc = "the curve, or of one run its requests over time, as a picture"),
+		"by counted time: nothing is computed, a step takes what --cost says, and every run gives "
+		"the same"),
+	OWN(TEXT, load_opts, cost, "cost", "Load",
+		"with --counted: prices of a step (cutaway simulate), or a recording to fit them to",
+		.arg = "FILE"),
+	OWN(TEXT, load_opts, svg, "svg", "Load",
+		"the curve, or of one run its requests over time, as a picture", .arg = "FILE"),
 	{ 0 },
 };
 

@@ -21,12 +21,13 @@ static struct passkey_opts {
 } opts = { .tokens = 2000, .depths = 11, .keys = 3 };
 
 static const struct setting passkey_own[] = {
-	OWN(INT, passkey_opts, tokens, "tokens", "Passkey", .arg = "N", .low = 128, .high = 1 << 24,
-		.unit = "tokens", .doc = "length of the text, about"),
-	OWN(INT, passkey_opts, depths, "depths", "Passkey", .arg = "N", .low = 1, .high = 101,
-		.doc = "places of the key, evenly from the text's begin to its end"),
-	OWN(INT, passkey_opts, keys, "keys", "Passkey", .arg = "N", .low = 1, .high = 100,
-		.doc = "keys at each place, drawn by --seed"),
+	OWN(INT, passkey_opts, tokens, "tokens", "Passkey", "length of the text, about", .arg = "N",
+		.low = 128, .high = 1 << 24, .unit = "tokens"),
+	OWN(INT, passkey_opts, depths, "depths", "Passkey",
+		"places of the key, evenly from the text's begin to its end", .arg = "N", .low = 1,
+		.high = 101),
+	OWN(INT, passkey_opts, keys, "keys", "Passkey", "keys at each place, drawn by --seed",
+		.arg = "N", .low = 1, .high = 100),
 	{ 0 },
 };
 

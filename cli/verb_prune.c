@@ -14,21 +14,24 @@ static struct prune_opts {
 } opts = { .method = "wanda", .sparsity = 0.5f, .remove = 1, .unit = 1 };
 
 static const struct setting prune_own[] = {
-	OWN(TEXT, prune_opts, method, "method", "Prune", .arg = "METHOD",
-		.doc = "zeros: wanda (of each row, those with the smallest |w| times norm of the input), "
-			   "magnitude (of each matrix, the smallest, without a text); or what is removed: "
-			   "layers, heads, kv-heads, channels, those that do least"),
-	OWN(FLOAT, prune_opts, sparsity, "sparsity", "Prune", .arg = "S", .high = 1,
-		.doc = "of zeros: their share"),
-	OWN(TEXT, prune_opts, pattern, "pattern", "Prune", .arg = "N:M",
-		.doc = "of zeros: N of each M columns stay; 2:4 is what sparse tensor cores read"),
-	OWN(TEXT, prune_opts, format, "format", "Prune", .arg = "FORMAT",
-		.doc = "of zeros: the matrices' format in OUT; without it the source's, or f16 where that "
-			   "holds no zero (q4_1, q5_1, q2_k, q4_k, q5_k, iq4_nl, iq4_xs)"),
-	OWN(INT, prune_opts, remove, "remove", "Prune", .arg = "N", .low = 1, .high = 1 << 20,
-		.doc = "of layers: how many; of the others: how many of each layer"),
-	OWN(INT, prune_opts, unit, "unit", "Prune", .arg = "N", .low = 1, .high = 1 << 20,
-		.doc = "of channels: neighbours that go together"),
+	OWN(TEXT, prune_opts, method, "method", "Prune",
+		"zeros: wanda (of each row, those with the smallest |w| times norm of the input), "
+		"magnitude (of each matrix, the smallest, without a text); or what is removed: layers, "
+		"heads, kv-heads, channels, those that do least",
+		.arg = "METHOD"),
+	OWN(FLOAT, prune_opts, sparsity, "sparsity", "Prune", "of zeros: their share", .arg = "S",
+		.high = 1),
+	OWN(TEXT, prune_opts, pattern, "pattern", "Prune",
+		"of zeros: N of each M columns stay; 2:4 is what sparse tensor cores read", .arg = "N:M"),
+	OWN(TEXT, prune_opts, format, "format", "Prune",
+		"of zeros: the matrices' format in OUT; without it the source's, or f16 where that holds "
+		"no zero (q4_1, q5_1, q2_k, q4_k, q5_k, iq4_nl, iq4_xs)",
+		.arg = "FORMAT"),
+	OWN(INT, prune_opts, remove, "remove", "Prune",
+		"of layers: how many; of the others: how many of each layer", .arg = "N", .low = 1,
+		.high = 1 << 20),
+	OWN(INT, prune_opts, unit, "unit", "Prune", "of channels: neighbours that go together",
+		.arg = "N", .low = 1, .high = 1 << 20),
 	{ 0 },
 };
 

@@ -20,38 +20,40 @@ static const char methods_doc[] =
 #undef X
 
 static const struct setting quantize_own[] = {
-	OWN(TEXT, quantize_opts, format, "format", "Quantise", .arg = "FORMAT",
-		.doc = "format of the matrices: f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 (without this "
-			   "option), iq4_nl, mxfp4, or, with rows of whole 256, q6_k, q5_k, q4_k, iq4_xs, "
-			   "q3_k, q2_k; with --bits f16 or f32, in which the values are kept"),
-	OWN(TEXT, quantize_opts, otherwise, "else", "Quantise", .arg = "FORMAT",
-		.doc = "format of matrices whose rows the blocks of the first do not divide; without it "
-			   "that is an error"),
-	OWN(TEXT, quantize_opts, keep, "keep", "Quantise", .arg = "WORDS",
-		.doc = "leave tensors as they are that have one of these words in their name: "
-			   "token_embd,ffn_down"),
-	OWN(TEXT, quantize_opts, method, "method", "Quantise", .arg = "METHOD", .doc = methods_doc),
-	OWN(INT, quantize_opts, bits, "bits", "Grid", .arg = "N", .low = 2, .high = 8,
-		.doc = "no format but a grid of so many bits, for the layers; the file has the values as "
-			   "floats"),
-	OWN(TEXT, quantize_opts, group, "group", "Grid", .arg = "COLUMNS",
-		.doc = "how many columns share a scale: 32, 64, 128 …, row, or tensor"),
+	OWN(TEXT, quantize_opts, format, "format", "Quantise",
+		"format of the matrices: f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 (without this option), "
+		"iq4_nl, mxfp4, or, with rows of whole 256, q6_k, q5_k, q4_k, iq4_xs, q3_k, q2_k; with "
+		"--bits f16 or f32, in which the values are kept",
+		.arg = "FORMAT"),
+	OWN(TEXT, quantize_opts, otherwise, "else", "Quantise",
+		"format of matrices whose rows the blocks of the first do not divide; without it that is "
+		"an error",
+		.arg = "FORMAT"),
+	OWN(TEXT, quantize_opts, keep, "keep", "Quantise",
+		"leave tensors as they are that have one of these words in their name: token_embd,ffn_down",
+		.arg = "WORDS"),
+	OWN(TEXT, quantize_opts, method, "method", "Quantise", methods_doc, .arg = "METHOD"),
+	OWN(INT, quantize_opts, bits, "bits", "Grid",
+		"no format but a grid of so many bits, for the layers; the file has the values as floats",
+		.arg = "N", .low = 2, .high = 8),
+	OWN(TEXT, quantize_opts, group, "group", "Grid",
+		"how many columns share a scale: 32, 64, 128 …, row, or tensor", .arg = "COLUMNS"),
 	OWN(FLAG, quantize_opts, zero_point, "zero-point", "Grid",
-		.doc = "from the least weight to the greatest, not as far below zero as above"),
-	OWN(FLAG, quantize_opts, nf4, "nf4", "Grid",
-		.doc = "4 bits: the quantiles of a normal distribution"),
+		"from the least weight to the greatest, not as far below zero as above"),
+	OWN(FLAG, quantize_opts, nf4, "nf4", "Grid", "4 bits: the quantiles of a normal distribution"),
 	OWN(FLAG, quantize_opts, e4m3, "e4m3", "Grid",
-		.doc = "8 bits: floats of 4 bits of exponent and 3 of mantissa (FP8)"),
+		"8 bits: floats of 4 bits of exponent and 3 of mantissa (FP8)"),
 	OWN(FLAG, quantize_opts, twice, "double-quant", "Grid",
-		.doc = "scales in 8 bits, with one of 32 for each 256"),
-	OWN(FLOAT, quantize_opts, damping, "damping", "Calibration", .arg = "D", .high = 1,
-		.doc = "of gptq: part of the mean of the Hessian's diagonal that is added to it"),
+		"scales in 8 bits, with one of 32 for each 256"),
+	OWN(FLOAT, quantize_opts, damping, "damping", "Calibration",
+		"of gptq: part of the mean of the Hessian's diagonal that is added to it", .arg = "D",
+		.high = 1),
 	OWN(FLAG, quantize_opts, act_order, "act-order", "Calibration",
-		.doc = "of gptq: columns of the largest inputs first"),
-	OWN(FLOAT, quantize_opts, alpha, "alpha", "Calibration", .arg = "A", .high = 1,
-		.doc = "of smoothquant: how much of the inputs' extremes the weights take"),
-	OWN(FLOAT, quantize_opts, apart, "apart", "Calibration", .arg = "SHARE", .high = 1,
-		.doc = "of salient: the share of columns that stays in f16"),
+		"of gptq: columns of the largest inputs first"),
+	OWN(FLOAT, quantize_opts, alpha, "alpha", "Calibration",
+		"of smoothquant: how much of the inputs' extremes the weights take", .arg = "A", .high = 1),
+	OWN(FLOAT, quantize_opts, apart, "apart", "Calibration",
+		"of salient: the share of columns that stays in f16", .arg = "SHARE", .high = 1),
 	{ 0 },
 };
 

@@ -17,19 +17,23 @@
 static struct run_options opts;
 
 static const struct setting run_own[] = {
-	OWN(FILE, run_options, batch, "batch", "Answer", .arg = "FILE",
-		.doc = "answer each line of FILE (-: standard input), --slots at a time, a line of JSON "
-			   "each; \\n, \\t and \\\\ in a line stand for newline, tab and backslash"),
-	OWN(TEXT, run_options, best_of, "best-of", "Search", .arg = "N",
-		.doc = "sample N answers side by side and print the best"),
-	OWN(TEXT, run_options, beam, "beam", "Search", .arg = "N[,ALPHA]",
-		.doc = "beam search: the N most probable beginnings live on; answers score logp / "
-			   "tokens^ALPHA (1)"),
-	OWN(TEXT, run_options, mcts, "mcts", "Search", .arg = "N[,CHILDREN[,TOKENS]]",
-		.doc = "tree search over sentences (or so many tokens) with N simulations"),
-	OWN(TEXT, run_options, score, "score", "Search", .arg = "COMMAND",
-		.doc = "COMMAND scores answers: the text on its standard input, a number out (without it: "
-			   "log-probability)"),
+	OWN(FILE, run_options, batch, "batch", "Answer",
+		"answer each line of FILE (-: standard input), --slots at a time, a line of JSON each; "
+		"\\n, \\t and \\\\ in a line stand for newline, tab and backslash",
+		.arg = "FILE"),
+	OWN(TEXT, run_options, best_of, "best-of", "Search",
+		"sample N answers side by side and print the best", .arg = "N"),
+	OWN(TEXT, run_options, beam, "beam", "Search",
+		"beam search: the N most probable beginnings live on; answers score logp / tokens^ALPHA "
+		"(1)",
+		.arg = "N[,ALPHA]"),
+	OWN(TEXT, run_options, mcts, "mcts", "Search",
+		"tree search over sentences (or so many tokens) with N simulations",
+		.arg = "N[,CHILDREN[,TOKENS]]"),
+	OWN(TEXT, run_options, score, "score", "Search",
+		"COMMAND scores answers: the text on its standard input, a number out (without it: "
+		"log-probability)",
+		.arg = "COMMAND"),
 	{ 0 },
 };
 

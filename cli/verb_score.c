@@ -13,8 +13,8 @@ static struct score_opts {
 
 static const struct setting score_own[] = {
 	OWN(FLAG, score_opts, apart, "apart", "Score",
-		.doc = "with several lossy settings: what each of them costs alone, and all but each, "
-			   "beside the exact twin"),
+		"with several lossy settings: what each of them costs alone, and all but each, beside the "
+		"exact twin"),
 	{ 0 },
 };
 

@@ -15,9 +15,9 @@ static struct sessions_opts {
 } opts;
 
 static const struct setting sessions_own[] = {
-	OWN(FLAG, sessions_opts, yes, "yes", "Recording", .doc = "delete without asking"),
-	OWN(TEXT, sessions_opts, find, "find", "Recording", .arg = "WORDS",
-		.doc = "list those in which the words were said, with the line around them"),
+	OWN(FLAG, sessions_opts, yes, "yes", "Recording", "delete without asking"),
+	OWN(TEXT, sessions_opts, find, "find", "Recording",
+		"list those in which the words were said, with the line around them", .arg = "WORDS"),
 	{ 0 },
 };
 

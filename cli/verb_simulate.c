@@ -22,31 +22,34 @@ static struct simulate_opts {
 
 static const struct setting simulate_own[] = {
 	LOAD_OPTIONS(simulate_opts, "Simulation"),
-	OWN(NUMBER, simulate_opts, rate, "rate", "Simulation", .arg = "R", .low = 1e-6, .high = 1e6,
-		.doc = "requests a second, of all replicas together; of a trace how many times as fast as "
-			   "it was"),
-	OWN(INT, simulate_opts, users, "users", "Simulation", .arg = "N", .high = WORKLOAD_MOST,
-		.doc = "in place of a rate: so many users, who each wait for the answer before they ask "
-			   "again"),
-	OWN(INT, simulate_opts, replicas, "replicas", "Simulation", .arg = "N", .low = 1, .high = 10000,
-		.doc = "engines behind the router"),
-	OWN(CHOICE, simulate_opts, router, "router", "Simulation", .more = router_name,
-		.doc = "which replica gets a request: see docs/simulate.md"),
-	OWN(NUMBER, simulate_opts, bandwidth, "bandwidth", "Simulation", .arg = "X", .low = 1e-6,
-		.high = 1e6, .unit = "GB/s", .doc = "of the link from each prefill rank, for its pages"),
-	OWN(FILE, simulate_opts, cost, "cost", "Simulation", .arg = "FILE",
-		.doc = "prices of a step, from --save-cost (without it and --fit: those of cutaway load "
-			   "--counted)"),
-	OWN(FILE, simulate_opts, fit, "fit", "Simulation", .arg = "FILE",
-		.doc = "fit the prices to the steps of this recording"),
-	OWN(FILE, simulate_opts, link_of, "link-of", "Simulation", .arg = "FILE",
-		.doc = "of ranks: what an exchange costs, and how much of a step they share, from this "
-			   "recording with --tensor-parallel"),
-	OWN(FILE, simulate_opts, save_cost, "save-cost", "Simulation", .arg = "FILE",
-		.doc = "write the prices into this file"),
-	OWN(FILE, simulate_opts, against, "against", "Simulation", .arg = "FILE",
-		.doc = "simulate the requests of this recording in place of a load, and print both with "
-			   "the error"),
+	OWN(NUMBER, simulate_opts, rate, "rate", "Simulation",
+		"requests a second, of all replicas together; of a trace how many times as fast as it was",
+		.arg = "R", .low = 1e-6, .high = 1e6),
+	OWN(INT, simulate_opts, users, "users", "Simulation",
+		"in place of a rate: so many users, who each wait for the answer before they ask again",
+		.arg = "N", .high = WORKLOAD_MOST),
+	OWN(INT, simulate_opts, replicas, "replicas", "Simulation", "engines behind the router",
+		.arg = "N", .low = 1, .high = 10000),
+	OWN(CHOICE, simulate_opts, router, "router", "Simulation",
+		"which replica gets a request: see docs/simulate.md", .more = router_name),
+	OWN(NUMBER, simulate_opts, bandwidth, "bandwidth", "Simulation",
+		"of the link from each prefill rank, for its pages", .arg = "X", .low = 1e-6, .high = 1e6,
+		.unit = "GB/s"),
+	OWN(FILE, simulate_opts, cost, "cost", "Simulation",
+		"prices of a step, from --save-cost (without it and --fit: those of cutaway load "
+		"--counted)",
+		.arg = "FILE"),
+	OWN(FILE, simulate_opts, fit, "fit", "Simulation",
+		"fit the prices to the steps of this recording", .arg = "FILE"),
+	OWN(FILE, simulate_opts, link_of, "link-of", "Simulation",
+		"of ranks: what an exchange costs, and how much of a step they share, from this recording "
+		"with --tensor-parallel",
+		.arg = "FILE"),
+	OWN(FILE, simulate_opts, save_cost, "save-cost", "Simulation",
+		"write the prices into this file", .arg = "FILE"),
+	OWN(FILE, simulate_opts, against, "against", "Simulation",
+		"simulate the requests of this recording in place of a load, and print both with the error",
+		.arg = "FILE"),
 	{ 0 },
 };
 

@@ -11,7 +11,7 @@ static struct tokenize_opts {
 
 static const struct setting tokenize_own[] = {
 	OWN(FLAG, tokenize_opts, plain, "plain", "Output",
-		.doc = "control tokens written in the text are text"),
+		"control tokens written in the text are text"),
 	{ 0 },
 };
 

@@ -14,8 +14,8 @@ static struct verify_opts {
 } opts;
 
 static const struct setting verify_own[] = {
-	OWN(TEXT, verify_opts, range, "range", "Recording", .arg = "A:B",
-		.doc = "verify the rows of these steps alone: A:B, A:, :B or one step"),
+	OWN(TEXT, verify_opts, range, "range", "Recording",
+		"verify the rows of these steps alone: A:B, A:, :B or one step", .arg = "A:B"),
 	{ 0 },
 };
 

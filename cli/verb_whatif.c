@@ -13,7 +13,7 @@ static struct whatif_opts {
 
 static const struct setting whatif_own[] = {
 	OWN(FLAG, whatif_opts, verify, "verify", "Output",
-		.doc = "then run it for real, with the model, and compare"),
+		"then run it for real, with the model, and compare"),
 	{ 0 },
 };
 

@@ -11,8 +11,8 @@ static struct why_opts {
 } opts;
 
 static const struct setting why_own[] = {
-	OWN(FILE, why_opts, file, "file", "Recording", .arg = "FILE",
-		.doc = "the recording that is asked (without it: the newest under XDG data)"),
+	OWN(FILE, why_opts, file, "file", "Recording",
+		"the recording that is asked (without it: the newest under XDG data)", .arg = "FILE"),
 	{ 0 },
 };
 

@@ -12,9 +12,9 @@ static struct count_opts {
 } opts;
 
 static const struct setting count_own[] = {
-	OWN(FLAG, count_opts, lines, "lines", "Output", .doc = "count lines instead"),
-	OWN(INT, count_opts, least, "least", "Output", .arg = "N", .high = 1000, .unit = "bytes",
-		.doc = "only lines of at least N bytes"),
+	OWN(FLAG, count_opts, lines, "lines", "Output", "count lines instead"),
+	OWN(INT, count_opts, least, "least", "Output", "only lines of at least N bytes", .arg = "N",
+		.high = 1000, .unit = "bytes"),
 	{ 0 },
 };
 

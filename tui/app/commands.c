@@ -13,11 +13,11 @@ enum { NOTE_LENGTH = 140 }; /* of two lines on a small screen */
 #define REPLAY COMMAND_REPLAY
 #define BOTH (COMMAND_LIVE | COMMAND_REPLAY)
 #define LESSON COMMAND_LESSON
-#define ROW(type_, name_, group_, ...)                                                             \
+#define ROW(type_, name_, group_, doc_, ...)                                                       \
 	&(const struct setting)                                                                        \
 	{                                                                                              \
 		.type = SETTING_##type_, .when = SETTING_ANY, .name = (name_), .group = (group_),          \
-		__VA_ARGS__                                                                                \
+		.doc = (doc_), __VA_ARGS__                                                                 \
 	}
 
 /* Every row of the settings, then the chat's own settings, then commands that act. */

@@ -393,8 +393,13 @@ static int copy_settings(struct chat *c, const struct answer_settings *from, str
 	return setting_stops_copy(&c->settings.stop, &from->stop, e);
 }
 
-static void free_settings(struct chat *c)
+static void free_all(struct chat *c)
 {
+	chat_compare_free(&c->compare);
+	chat_price_free(&c->price);
+	script_close(c->script);
+	chat_lesson_close(&c->lesson);
+	free(c->copy_to);
 	setting_stops_free(&c->settings.stop);
 	free(c->system);
 	free(c->user);
@@ -434,11 +439,6 @@ int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 	app_close(&a);          /* only now: keys and signals before this point cannot prevent saving */
 	breaks_close(a.breaks); /* the engine fed it until it was closed */
 	end->unsent = waiting_forget(&c.waiting);
-	chat_compare_free(&c.compare);
-	chat_price_free(&c.price);
-	script_close(c.script);
-	chat_lesson_close(&c.lesson);
-	free(c.copy_to);
-	free_settings(&c);
+	free_all(&c);
 	return result;
 }
