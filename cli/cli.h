@@ -99,9 +99,9 @@ VERBS(X)
 
 /* The members that the verb x has by its name: x_verb(); verb_help_x; its own options x_own and
  * opts, or BARE: it has none, or by other names. */
-#define VERB(x, operands_) VERB_BARE(x, operands_), .own = x##_own, .opts = &opts
-#define VERB_BARE(x, operands_)                                                                    \
-	.name = #x, .operands = (operands_), .run = x##_verb, .help = verb_help_##x
+#define VERB(x, operands_, takes_) VERB_BARE(x, operands_, takes_), .own = x##_own, .opts = &opts
+#define VERB_BARE(x, operands_, takes_)                                                            \
+	.name = #x, .operands = (operands_), .takes = (takes_), .run = x##_verb, .help = verb_help_##x
 /* How many operands, and what completes them; without it: none. */
 #define OPERANDS(least, most, completes_)                                                          \
 	.min_operands = (least), .max_operands = (most), .completes = (completes_)

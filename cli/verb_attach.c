@@ -127,7 +127,7 @@ static int attach_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_attach = {
-	VERB(attach, "URL [PROMPT…]"),
-	.takes = "api-key|temp|top-p|top-k|min-p|seed|max-tokens|stop|system|Recording|ascii|theme",
+	VERB(attach, "URL [PROMPT…]",
+		"api-key|temp|top-p|top-k|min-p|seed|max-tokens|stop|system|Recording|ascii|theme"),
 	OPERANDS(1, CLI_MAX_OPERANDS, NULL),
 };

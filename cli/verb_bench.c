@@ -116,6 +116,5 @@ static int bench_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_bench = {
-	VERB(bench, ""),
-	.takes = "Model|Kernels|Exactness|shadow|json",
+	VERB(bench, "", "Model|Kernels|Exactness|shadow|json"),
 };

@@ -289,14 +289,13 @@ static int replay_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_chat = {
-	VERB(chat, ""),
-	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
-			 "Recording|Screen",
+	VERB(chat, "",
+		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
+		"Recording|Screen"),
 };
 
 const struct verb verb_replay = {
-	VERB_BARE(replay, "[FILE]"),
-	.takes = "model|Screen",
+	VERB_BARE(replay, "[FILE]", "model|Screen"),
 	OPERANDS(0, 1, "RECORDING"),
 	.own = replay_own,
 	.opts = &replay_opts,

@@ -286,9 +286,9 @@ static int compare_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_compare = {
-	VERB(compare, "A B [PROMPT…]"),
-	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
-			 "Screen|raw|json",
+	VERB(compare, "A B [PROMPT…]",
+		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
+		"Screen|raw|json"),
 	.settings = true,
 	OPERANDS(1, CLI_MAX_OPERANDS, "RECORDING"),
 };

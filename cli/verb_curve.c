@@ -218,7 +218,6 @@ static int curve_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_curve = {
-	VERB(curve, "MODEL TEXT"),
-	.takes = "calibrate|threads|seed|json|csv",
+	VERB(curve, "MODEL TEXT", "calibrate|threads|seed|json|csv"),
 	OPERANDS(2, 2, "FILE"),
 };

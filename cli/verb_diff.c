@@ -159,7 +159,6 @@ static int diff_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_diff = {
-	VERB(diff, "A B"),
-	.takes = "model|Kernels|json|Screen",
+	VERB(diff, "A B", "model|Kernels|json|Screen"),
 	OPERANDS(2, 2, "RECORDING"),
 };

@@ -155,7 +155,6 @@ static int export_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_export = {
-	VERB(export, "FILE"),
-	.takes = "theme",
+	VERB(export, "FILE", "theme"),
 	OPERANDS(1, 1, "RECORDING"),
 };

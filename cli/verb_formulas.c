@@ -207,7 +207,6 @@ static int formulas_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_formulas = {
-	VERB(formulas, "[FILE]"),
-	.takes = "Model|Kernels|Exactness|Scheduler|json|csv",
+	VERB(formulas, "[FILE]", "Model|Kernels|Exactness|Scheduler|json|csv"),
 	OPERANDS(0, 1, "RECORDING"),
 };

@@ -271,9 +271,9 @@ static int lesson_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_lesson = {
-	VERB(lesson, "[NAME | new NAME | sheet [NAME] | report FILE…]"),
-	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
-			 "Recording|Screen|json|csv",
+	VERB(lesson, "[NAME | new NAME | sheet [NAME] | report FILE…]",
+		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
+		"Recording|Screen|json|csv"),
 	OPERANDS(0, CLI_MAX_OPERANDS,
 		"new report sheet $(cutaway lesson 2>/dev/null | awk \"/^ *[0-9]/ { print \\$2 "
 		"}\")"),

@@ -312,7 +312,7 @@ static int load_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_load = {
-	VERB(load, ""),
-	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|deadline|Scheduler|Speculation|Watching|"
-			 "record|json|csv",
+	VERB(load, "",
+		"Model|Kernels|Exactness|Sampling|max-tokens|deadline|Scheduler|Speculation|Watching|"
+		"record|json|csv"),
 };

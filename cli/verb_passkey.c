@@ -270,6 +270,5 @@ static int passkey_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_passkey = {
-	VERB(passkey, ""),
-	.takes = "Model|Kernels|Exactness|Scheduler|Speculation|Watching|Recording|seed|json",
+	VERB(passkey, "", "Model|Kernels|Exactness|Scheduler|Speculation|Watching|Recording|seed|json"),
 };

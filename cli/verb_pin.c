@@ -87,7 +87,6 @@ static int pin_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_pin = {
-	VERB(pin, "[FILE]"),
-	.takes = "api-key|json",
+	VERB(pin, "[FILE]", "api-key|json"),
 	OPERANDS(0, 1, "FILE"),
 };

@@ -176,7 +176,6 @@ static int prune_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_prune = {
-	VERB(prune, "IN OUT"),
-	.takes = "calibrate|threads|seed|record|json",
+	VERB(prune, "IN OUT", "calibrate|threads|seed|record|json"),
 	OPERANDS(2, 2, "FILE"),
 };

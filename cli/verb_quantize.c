@@ -168,7 +168,6 @@ static int quantize_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_quantize = {
-	VERB(quantize, "IN OUT"),
-	.takes = "calibrate|threads|seed|record|json",
+	VERB(quantize, "IN OUT", "calibrate|threads|seed|record|json"),
 	OPERANDS(2, 2, "FILE"),
 };

@@ -279,8 +279,8 @@ static int run_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_run = {
-	VERB(run, "[PROMPT]"),
-	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
-			 "raw|json|outliers|importance",
+	VERB(run, "[PROMPT]",
+		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
+		"raw|json|outliers|importance"),
 	OPERANDS(0, 1, NULL),
 };

@@ -203,7 +203,6 @@ out:
 }
 
 const struct verb verb_score = {
-	VERB(score, "FILE"),
-	.takes = "Model|Kernels|Exactness|json",
+	VERB(score, "FILE", "Model|Kernels|Exactness|json"),
 	OPERANDS(1, 1, "FILE"),
 };

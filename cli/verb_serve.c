@@ -152,7 +152,7 @@ static int serve_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_serve = {
-	VERB(serve, ""),
-	.takes = "api-key|Model|Kernels|Exactness|Sampling|max-tokens|stop|overflow|system|Embedding|"
-			 "Scheduler|Speculation|Watching|record|ascii|theme",
+	VERB(serve, "",
+		"api-key|Model|Kernels|Exactness|Sampling|max-tokens|stop|overflow|system|Embedding|"
+		"Scheduler|Speculation|Watching|record|ascii|theme"),
 };

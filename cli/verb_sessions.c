@@ -213,7 +213,6 @@ static int sessions_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_sessions = {
-	VERB(sessions, "[name|delete|open …]"),
-	.takes = "json|csv|Screen",
+	VERB(sessions, "[name|delete|open …]", "json|csv|Screen"),
 	OPERANDS(0, CLI_MAX_OPERANDS, "name delete open"),
 };

@@ -354,7 +354,7 @@ static int simulate_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_simulate = {
-	VERB(simulate, ""),
-	.takes = "ctx|Scheduler|spec|seed|max-tokens|json|csv|tensor-parallel|pipeline-parallel|"
-			 "micro-batches|sequence-parallel|link|exchange|prefill-ranks|prefill-least",
+	VERB(simulate, "",
+		"ctx|Scheduler|spec|seed|max-tokens|json|csv|tensor-parallel|pipeline-parallel|"
+		"micro-batches|sequence-parallel|link|exchange|prefill-ranks|prefill-least"),
 };

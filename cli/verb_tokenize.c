@@ -42,6 +42,5 @@ static int tokenize_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_tokenize = {
-	VERB(tokenize, ""),
-	.takes = "model|json",
+	VERB(tokenize, "", "model|json"),
 };

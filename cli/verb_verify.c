@@ -270,7 +270,6 @@ static int verify_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_verify = {
-	VERB(verify, "FILE"),
-	.takes = "model|Kernels|json",
+	VERB(verify, "FILE", "model|Kernels|json"),
 	OPERANDS(1, 1, "RECORDING"),
 };

@@ -168,7 +168,6 @@ static int whatif_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_whatif = {
-	VERB(whatif, "FILE"),
-	.takes = "model|Scheduler|spec|json",
+	VERB(whatif, "FILE", "model|Scheduler|spec|json"),
 	OPERANDS(1, 1, "RECORDING"),
 };

@@ -32,7 +32,6 @@ static int why_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_why = {
-	VERB(why, "WHAT [WHERE]"),
-	.takes = "",
+	VERB(why, "WHAT [WHERE]", ""),
 	OPERANDS(1, 2, "miss evict preempt wait reject token slow price route"),
 };

@@ -41,7 +41,6 @@ static const char verb_help_count[] = "how long a file is\n\n"
 									  "cutaway count --lines text.txt\n";
 
 const struct verb verb_count = {
-	VERB(count, "FILE"),
-	.takes = "json", /* options of others, by group or by name */
+	VERB(count, "FILE", "json"), /* options of others, by group or by name */
 	OPERANDS(1, 1, "FILE"),
 };
