@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
+#include "base/array.h"
+#include "base/no_memory.h"
 #include "engine/core/engine.h"
 
 enum { CLI_MAX_OPERANDS = 512, CLI_MAX_GIVEN = 128, CLI_MAX_KEPT = 64 };

@@ -48,7 +48,7 @@ static const char *format_of(struct err *e)
 
 	if (opts.to)
 		return opts.to;
-	for (size_t i = 0; dot && i < sizeof by_ending / sizeof *by_ending; i++)
+	for (size_t i = 0; dot && i < ARRAY_N(by_ending); i++)
 		if (strcmp(by_ending[i][0], dot) == 0)
 			return by_ending[i][1];
 	err_set(e, ERR_USAGE,

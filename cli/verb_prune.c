@@ -55,7 +55,7 @@ static int check_given(const struct cli *c, const struct prune_method *m, struct
 {
 	static const char *const of_zeros[] = { "sparsity", "pattern", "format" };
 
-	for (size_t i = 0; i < sizeof of_zeros / sizeof *of_zeros; i++)
+	for (size_t i = 0; i < ARRAY_N(of_zeros); i++)
 		if (m->kind != PRUNE_ZEROS && cli_given(c, of_zeros[i]))
 			return err_set(e, ERR_USAGE, "--%s is for wanda and magnitude; %s has --remove",
 				of_zeros[i], m->name);

@@ -62,7 +62,7 @@ static int check_given(const struct cli *c, bool grid, const struct quant_option
 {
 	static const char *const of_grids[] = { "group", "zero-point", "double-quant" };
 
-	for (size_t i = 0; i < sizeof of_grids / sizeof *of_grids && !grid; i++)
+	for (size_t i = 0; i < ARRAY_N(of_grids) && !grid; i++)
 		if (cli_given(c, of_grids[i]))
 			return err_set(
 				e, ERR_USAGE, "--%s is for a grid: --bits N, --nf4 or --e4m3", of_grids[i]);

@@ -1,7 +1,6 @@
 /* cutaway run: one answer on standard output. Thread: main's. */
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/cycle.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -106,7 +105,7 @@ static int emit_json(struct run *r, const struct ev_token *t, struct gguf_text b
 	size_t cap = bytes.size + 8;
 	char *whole = malloc(cap);
 	if (!whole)
-		return err_set(e, ERR_MEMORY, "out of memory for the answer");
+		return no_memory(e, "the answer");
 	json_put(&j, "{'pos': %ld, 'id': %ld", t->pos, t->id);
 	json_bytes(&j, "text", whole, utf8_stream_feed(&r->stream, bytes.data, bytes.size, whole, cap));
 	json_real(&j, "p", t->p, 9);
@@ -137,7 +136,7 @@ static int emit(struct run *r, struct err *e)
 			return -1;
 	}
 	r->n_tokens = r->n_prices = 0;
-	return r->no_memory ? err_set(e, ERR_MEMORY, "out of memory for the answer") : out_flush(e);
+	return r->no_memory ? no_memory(e, "the answer") : out_flush(e);
 }
 
 /* Prints what is still held back when the answer has ended. */

@@ -103,7 +103,7 @@ static int check_against(const struct cli *c, struct err *e)
 	static const char *const load[] = { "requests", "arrivals", "rate", "users", "think", "kind",
 		"live", "scale", "longest" };
 
-	for (size_t i = 0; opts.against && i < sizeof load / sizeof *load; i++)
+	for (size_t i = 0; opts.against && i < ARRAY_N(load); i++)
 		if (cli_given(c, load[i]))
 			return err_set(e, ERR_USAGE,
 				"--against has the requests of its recording: --%s is of a load", load[i]);
@@ -215,7 +215,7 @@ static const char *const compared[] = {
 	COMPARED(X)
 #undef X
 };
-enum { N_COMPARED = sizeof compared / sizeof *compared };
+enum { N_COMPARED = ARRAY_N(compared) };
 
 static void values_of(const struct load_point *p, double out[N_COMPARED])
 {
@@ -332,7 +332,7 @@ static int simulate_verb(const struct cli *c, struct err *e)
 	int rc;
 
 	if (!r)
-		return err_set(e, ERR_MEMORY, "no memory for a simulation");
+		return no_memory(e, "a simulation");
 	r->bar.quiet = opts.load.quiet;
 	r->s.fleet.progress = progress;
 	r->s.fleet.arg = r;

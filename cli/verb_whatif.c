@@ -65,7 +65,7 @@ static void print_table(const struct whatif *w)
 	int n_off = 0;
 
 	printf("%-46s%12s%12s%s\n", "", "recorded", "what if", w->verified ? "    for real" : "");
-	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+	for (size_t i = 0; i < ARRAY_N(figures); i++) {
 		print_row(figures[i].doc, w, figures[i].at);
 		n_off += value(&w->recorded, figures[i].at) != value(&w->again, figures[i].at);
 	}
@@ -91,7 +91,7 @@ static void add_counts(
 	struct json *j, const char *name, const struct whatif_counts *c, const char *seconds)
 {
 	json_object(j, name);
-	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+	for (size_t i = 0; i < ARRAY_N(figures); i++)
 		json_int(j, figures[i].name, value(c, figures[i].at));
 	json_real(j, seconds, c->seconds, 9);
 	json_end(j);

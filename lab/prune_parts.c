@@ -28,7 +28,7 @@ static bool find_axis(const struct gguf_tensor *t, const struct model_config *m,
 {
 	const char *dot = strchr(t->name + strlen("blk."), '.');
 
-	for (size_t i = 0; dot && i < sizeof axes / sizeof *axes; i++)
+	for (size_t i = 0; dot && i < ARRAY_N(axes); i++)
 		if (!strcmp(dot + 1, axes[i].name)) {
 			*out = axes[i];
 			if (out->channels && t->dim[out->dim] == 2 * (int64_t)m->ffn)
@@ -185,7 +185,7 @@ static int cut_part(
 		else
 			cut_columns(part, marks, buf);
 	} else {
-		err_set(e, ERR_MEMORY, "no memory for tensor %s", part->t->from->name);
+		no_memory(e, "tensor %s", part->t->from->name);
 	}
 	free(marks);
 	free(buf);
@@ -200,7 +200,7 @@ int prune_cut(
 	struct prune_gone gone = { all, all + m->n_heads, all + m->n_heads + m->n_kv_heads };
 
 	if (!all)
-		return err_set(e, ERR_MEMORY, "no memory for the parts of a layer");
+		return no_memory(e, "the parts of a layer");
 	if (!p->o->method->parts(p, parts, in, &gone, e))
 		for (int32_t i = 0; i < parts->n && !e->code; i++)
 			cut_part(p, &parts->part[i], &gone, e);

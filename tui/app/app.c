@@ -25,7 +25,7 @@ static void mask_signals(int how, bool interrupt)
 	sigset_t set;
 
 	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
+	for (size_t i = 0; i < ARRAY_N(caught); i++)
 		if (interrupt || caught[i] != SIGINT)
 			sigaddset(&set, caught[i]);
 	pthread_sigmask(how, &set, NULL);
@@ -43,7 +43,7 @@ int app_open_signals(struct err *e)
 
 	mask_signals(SIG_BLOCK, true);
 	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
+	for (size_t i = 0; i < ARRAY_N(caught); i++)
 		sigaddset(&set, caught[i]);
 	fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 	return fd < 0 ? err_set(e, ERR_IO, "signalfd: %s", strerror(errno)) : fd;
@@ -139,7 +139,7 @@ void app_close(struct app *a)
 	if (a->signal_fd < 0)
 		return;
 	/* the program ends and prints the recording's path: another signal must not interrupt that */
-	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+	for (size_t i = 0; i < ARRAY_N(ends); i++)
 		signal(ends[i], SIG_IGN);
 	app_close_signals(a->signal_fd);
 }
@@ -185,13 +185,13 @@ FILE *app_write(struct app *a, struct err *e)
 {
 	a->writing.out = open_memstream(&a->writing.text, &a->writing.size);
 	if (!a->writing.out)
-		err_set(e, ERR_MEMORY, "no memory for a text");
+		no_memory(e, "a text");
 	return a->writing.out;
 }
 
 int app_show_written(struct app *a, const char *title, struct err *e)
 {
-	const int rc = fclose(a->writing.out) ? err_set(e, ERR_MEMORY, "no memory for a text") : 0;
+	const int rc = fclose(a->writing.out) ? no_memory(e, "a text") : 0;
 
 	if (!rc)
 		app_show(a, title, a->writing.text);

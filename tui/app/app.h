@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <sys/poll.h>
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "tui/app/commands.h"
 #include "tui/app/layout.h"

@@ -36,9 +36,9 @@ static bool means_to_leave(const char *line)
 	static const char *const words[] = { "exit", "quit", ":q", ":wq" };
 	size_t i = 0;
 
-	while (i < sizeof words / sizeof *words && strcmp(line, words[i]) != 0)
+	while (i < ARRAY_N(words) && strcmp(line, words[i]) != 0)
 		i++;
-	return i < sizeof words / sizeof *words;
+	return i < ARRAY_N(words);
 }
 
 /* A turn waits until the model is open and the last answer is complete. */
@@ -380,7 +380,7 @@ int chat_set_user(struct app *a, const char *text, struct err *e)
 
 	free(c->user);
 	c->settings.user = c->user = strdup(text);
-	return c->user ? 0 : err_set(e, ERR_MEMORY, "no memory for a user's name");
+	return c->user ? 0 : no_memory(e, "a user's name");
 }
 
 static int copy_settings(struct chat *c, const struct answer_settings *from, struct err *e)
