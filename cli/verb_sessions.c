@@ -134,14 +134,18 @@ static int name_recording(const char *what, const char *name, struct err *e)
 
 static bool agreed(const char *path, const struct listed *l)
 {
-	char answer[16];
+	char *answer = NULL;
+	size_t cap = 0;
+	bool yes;
 
 	if (opts.yes)
 		return true;
 	printf("delete %s (%lld turn%s, %lld tokens%s%s)? [y/N] ", path, (long long)l->turns,
 		plural(l->turns), (long long)l->tokens, *l->text ? ": " : "", l->text);
 	out_flush(NULL);
-	return fgets(answer, sizeof answer, stdin) && (*answer == 'y' || *answer == 'Y');
+	yes = getline(&answer, &cap, stdin) > 0 && (*answer == 'y' || *answer == 'Y');
+	free(answer);
+	return yes;
 }
 
 /* Numbers mean the list as it is now: all are looked up before the first is deleted. */
