@@ -1,8 +1,11 @@
-/* Growing arrays: all of them grow through this macro. Thread: any. */
+/* Arrays: how many elements one has; all that grow do so through a macro. Thread: any. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+
+/* Elements of an array that is one, and no pointer. */
+#define ARRAY_N(items) (sizeof(items) / sizeof *(items))
 
 /* Grows `items` (malloc'd or NULL) until it holds `need` items; `cap`, an integer of 4 or 8 bytes,
  * is its capacity and at least doubles if it grows. False: out of memory, and both are

@@ -77,6 +77,19 @@ int change_end(struct change_run *r, int rc, struct err *e)
 	return study_close(r->study, rc ? NULL : e) || rc ? -1 : 0;
 }
 
+void change_print_text(const struct cli *c, const struct change_result *r)
+{
+	if (r->n_calibration)
+		printf("by %d tokens of %s text\n", r->n_calibration,
+			c->calibrate ? "the calibration" : "the model's own");
+}
+
+void change_print_end(const struct change_run *run, const struct change_result *r)
+{
+	printf("%.1f MB, from %.1f MB, in %.1f s\n", (double)r->bytes / 1e6,
+		(double)r->source_bytes / 1e6, run->seconds);
+}
+
 int format_by_name(const char *name, const char *option, enum k_type *out, struct err *e)
 {
 	if (form_type(name, out))

@@ -36,6 +36,10 @@ int change_begin(
 /* -1 also if the work had failed (rc). */
 int change_end(struct change_run *r, int rc, struct err *e);
 
+/* By which text it was made, on a line, if by one; after that what both say at the end. */
+void change_print_text(const struct cli *c, const struct change_result *r);
+void change_print_end(const struct change_run *run, const struct change_result *r);
+
 /* A format by its name; `option` is for the error. */
 int format_by_name(const char *name, const char *option, enum k_type *out, struct err *e);
 /* --group: a number of columns, row or tensor. */

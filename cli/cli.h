@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
+#include "base/array.h"
+#include "base/no_memory.h"
 #include "engine/core/engine.h"
 
 enum { CLI_MAX_OPERANDS = 512, CLI_MAX_GIVEN = 128, CLI_MAX_KEPT = 64 };
@@ -99,17 +100,19 @@ VERBS(X)
 
 /* The members that the verb x has by its name: x_verb(); verb_help_x; its own options x_own and
  * opts, or BARE: it has none, or by other names. */
-#define VERB(x, operands_) VERB_BARE(x, operands_), .own = x##_own, .opts = &opts
-#define VERB_BARE(x, operands_)                                                                    \
-	.name = #x, .operands = (operands_), .run = x##_verb, .help = verb_help_##x
+#define VERB(x, operands_, takes_) VERB_BARE(x, operands_, takes_), .own = x##_own, .opts = &opts
+#define VERB_BARE(x, operands_, takes_)                                                            \
+	.name = #x, .operands = (operands_), .takes = (takes_), .run = x##_verb, .help = verb_help_##x
 /* How many operands, and what completes them; without it: none. */
 #define OPERANDS(least, most, completes_)                                                          \
 	.min_operands = (least), .max_operands = (most), .completes = (completes_)
 
-/* Rows of a verb's own options: OWN(INT, struct, field, .name = …). */
-#define OWN(type_, home, field, ...)                                                               \
+/* Rows of a verb's own options: OWN(INT, struct, field, name, group of the help, what it does, .arg
+ * = …). */
+#define OWN(type_, home, field, name_, group_, doc_, ...)                                          \
 	{                                                                                              \
-		.type = SETTING_##type_, .at = offsetof(struct home, field), __VA_ARGS__                   \
+		.type = SETTING_##type_, .at = offsetof(struct home, field), .name = (name_),              \
+		.group = (group_), .doc = (doc_), __VA_ARGS__                                              \
 	}
 
 /* An option, and the struct that its value is written to. */

@@ -76,8 +76,8 @@ static bool is_taken(const struct option *o, const struct verb *v)
 {
 	if (v)
 		return option_taken(o, v);
-	for (const struct verb *const *at = verbs; *at; at++)
-		if (option_taken(o, *at))
+	for (int i = 0; verbs[i]; i++)
+		if (option_taken(o, verbs[i]))
 			return true;
 	return false;
 }
@@ -142,16 +142,17 @@ static const char *part_of(const struct verb *v, enum part part)
 static void print_program(void)
 {
 	printf("cutaway: chat with a language model and watch its insides.\n\nUsage\n");
-	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
-		printf("  cutaway %-9s %-9s  %s\n", v->name, v->operands, part_of(v, SUMMARY));
+	for (int i = 0; verbs[i]; i++)
+		printf("  cutaway %-9s %-9s  %s\n", verbs[i]->name, verbs[i]->operands,
+			part_of(verbs[i], SUMMARY));
 	printf("\n");
 	print_wrapped(
 		"Options may stand before or after operands. `cutaway VERB --help` lists those of a verb, "
 		"`man cutaway` has it all.",
 		0);
 	printf("\nExamples\n");
-	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
-		printf("  %s\n", part_of(v, EXAMPLE));
+	for (int i = 0; verbs[i]; i++)
+		printf("  %s\n", part_of(verbs[i], EXAMPLE));
 	printf("\nExit status\n");
 	for (const struct exit_code *x = exit_codes; x->doc; x++)
 		printf("  %3d  %s\n", x->code, x->doc);
@@ -192,14 +193,14 @@ static void man_text(const char *text)
 static void man_verbs(void)
 {
 	printf(".SH COMMANDS\n");
-	for (const struct verb *const *at = verbs, *v; (v = *at); at++) {
-		printf(".TP\n.B %s", v->name);
-		if (*v->operands)
-			printf(" \\fI%s\\fR", v->operands);
+	for (int i = 0; verbs[i]; i++) {
+		printf(".TP\n.B %s", verbs[i]->name);
+		if (*verbs[i]->operands)
+			printf(" \\fI%s\\fR", verbs[i]->operands);
 		printf("\n");
-		man_text(part_of(v, DOC));
+		man_text(part_of(verbs[i], DOC));
 		printf("\n.IP\nExample:\n.RS\n.IP\n.EX\n");
-		man_text(part_of(v, EXAMPLE));
+		man_text(part_of(verbs[i], EXAMPLE));
 		printf("\n.EE\n.RE\n");
 	}
 }
@@ -235,9 +236,9 @@ static void man_option(const struct option *o, bool first)
 	printf(".");
 	man_facts(o->s);
 	printf("\nCommands:");
-	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
-		if (option_taken(o, v))
-			printf(" %s", v->name);
+	for (int i = 0; verbs[i]; i++)
+		if (option_taken(o, verbs[i]))
+			printf(" %s", verbs[i]->name);
 	printf(".\n");
 }
 
@@ -248,8 +249,8 @@ void help_man(void)
 	printf(".TH CUTAWAY 1 \"\" \"cutaway %s\" \"User Commands\"\n", CUTAWAY_VERSION);
 	printf(".SH NAME\ncutaway \\- chat with a language model and watch its insides\n");
 	printf(".SH SYNOPSIS\n");
-	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
-		printf(".B cutaway %s\n[\\fIOPTION\\fR]... %s\n.br\n", v->name, v->operands);
+	for (int i = 0; verbs[i]; i++)
+		printf(".B cutaway %s\n[\\fIOPTION\\fR]... %s\n.br\n", verbs[i]->name, verbs[i]->operands);
 	printf(".SH DESCRIPTION\n"
 		   "A terminal program that runs a real language model, shows what happens inside while it "
 		   "happens, records every step in a SQLite file, and takes you back to any of them. "
@@ -327,31 +328,32 @@ void help_completion(void)
 		   "\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb= w\n"
 		   "\tCOMPREPLY=()\n"
 		   "\tfor w in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n\t\tcase $w in\n\t\t");
-	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
-		printf("%s%s", v == verbs[0] ? "" : " | ", v->name);
+	for (int i = 0; verbs[i]; i++)
+		printf("%s%s", !i ? "" : " | ", verbs[i]->name);
 	printf(")\n\t\t\tverb=$w\n\t\t\tbreak\n\t\t\t;;\n\t\tesac\n\tdone\n\tcase $before in\n");
 	completion_options();
 	printf("\tesac\n\tlocal options\n\tcase $verb in\n");
-	for (const struct verb *const *at = verbs, *v; (v = *at); at++) {
-		printf("\t%s) options='", v->name);
-		completion_words(v);
+	for (int i = 0; verbs[i]; i++) {
+		printf("\t%s) options='", verbs[i]->name);
+		completion_words(verbs[i]);
 		printf("' ;;\n");
 	}
 	printf("\t*) options='");
-	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
-		printf(" %s", v->name);
+	for (int i = 0; verbs[i]; i++)
+		printf(" %s", verbs[i]->name);
 	completion_words(verbs[0]);
 	printf("' ;;\n\tesac\n"
 		   "\tif [[ $word == -* || -z $verb ]]; then\n"
 		   "\t\tmapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\")\n"
 		   "\t\treturn\n\tfi\n\tcase $verb in\n");
-	for (const struct verb *const *at = verbs, *v; (v = *at); at++) {
-		if (!v->completes)
+	for (int i = 0; verbs[i]; i++) {
+		if (!verbs[i]->completes)
 			continue;
-		printf("\t%s)\n", v->name);
-		complete_with(strcmp(v->completes, "FILE") && strcmp(v->completes, "RECORDING")
-						  ? v->completes
-						  : NULL);
+		printf("\t%s)\n", verbs[i]->name);
+		complete_with(
+			strcmp(verbs[i]->completes, "FILE") && strcmp(verbs[i]->completes, "RECORDING")
+				? verbs[i]->completes
+				: NULL);
 		printf("\t\t;;\n");
 	}
 	printf("\tesac\n}\ncomplete -F _cutaway cutaway\n");

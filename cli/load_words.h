@@ -16,41 +16,42 @@ struct load_words {
 
 /* Rows of the struct `home`, which has the words as its member `load`. */
 #define LOAD_OPTIONS(home, group_)                                                                 \
-	OWN(INT, home, load.requests, .name = "requests", .group = group_, .arg = "N",                 \
-		.high = 1 << 24, .doc = "how many requests; of a trace 0: all"),                           \
-		OWN(TEXT, home, load.arrivals, .name = "arrivals", .group = group_,                        \
-			.arg = "poisson|uniform|gamma:CV|onoff:S,S|trace:FILE",                                \
-			.doc = "gaps between requests: exponential, equal, of a Gamma distribution with this " \
-				   "coefficient of variation, Poisson in bursts with pauses between (mean "        \
-				   "seconds of both), or times and lengths of a CSV file in the form of the "      \
-				   "Azure LLM traces"),                                                            \
-		OWN(FLOAT, home, load.think, .name = "think", .group = group_, .arg = "S", .high = 86400,  \
-			.unit = "seconds",                                                                     \
-			.doc = "with --users: time from an answer to the next question, mean of an "           \
-				   "exponential"),                                                                 \
-		OWN(TEXT, home, load.kind, .name = "kind", .group = group_, .arg = "LIST",                 \
-			SETTING_WORDS("chat", "document", "edit", "system"),                                   \
-			.doc = "what is asked: chat, document, edit, system, or several with commas, equally " \
-				   "often"),                                                                       \
-		OWN(INT, home, load.live, .name = "live", .group = group_, .arg = "N", .low = 1,           \
-			.high = WORKLOAD_MOST,                                                                 \
-			.doc = "conversations, documents or system prompts in use at a time, of each kind"),   \
-		OWN(FLOAT, home, load.scale, .name = "scale", .group = group_, .arg = "X", .low = 0.001,   \
-			.high = 1000, .doc = "factor of all lengths but a trace's"),                           \
-		OWN(INT, home, load.longest, .name = "longest", .group = group_, .arg = "N",               \
-			.high = 1 << 24, .unit = "tokens",                                                     \
-			.doc = "prompt and answer together; longer ones are cut; 0: what the context holds, "  \
-				   "of a server 4032"),                                                            \
-		OWN(TEXT, home, load.slo, .name = "slo", .group = group_,                                  \
-			.arg = "ttft=T,itl=T,tpot=T,e2e=T",                                                    \
-			.doc = "target of each request, for the goodput: 99th percentile of its gaps (itl), "  \
-				   "their mean (tpot); times as in 500ms"),                                        \
-		OWN(FILE, home, load.table, .name = "table", .group = group_, .arg = "FILE",               \
-			.doc = "a row for each request, of the first 100000 of each run"),                     \
-		OWN(FILE, home, load.queue, .name = "queue-csv", .group = group_, .arg = "FILE",           \
-			.doc = "a row for each time at which the queue's length changed, of as many "          \
-				   "requests"),                                                                    \
-		OWN(FLAG, home, load.quiet, .name = "quiet", .group = group_, .doc = "no progress")
+	OWN(INT, home, load.requests, "requests", group_, "how many requests; of a trace 0: all",      \
+		.arg = "N", .high = 1 << 24),                                                              \
+		OWN(TEXT, home, load.arrivals, "arrivals", group_,                                         \
+			"gaps between requests: exponential, equal, of a Gamma distribution with this "        \
+			"coefficient of variation, Poisson in bursts with pauses between (mean "               \
+			"seconds of both), or times and lengths of a CSV file in the form of the "             \
+			"Azure LLM traces",                                                                    \
+			.arg = "poisson|uniform|gamma:CV|onoff:S,S|trace:FILE"),                               \
+		OWN(FLOAT, home, load.think, "think", group_,                                              \
+			"with --users: time from an answer to the next question, mean of an "                  \
+			"exponential",                                                                         \
+			.arg = "S", .high = 86400, .unit = "seconds"),                                         \
+		OWN(TEXT, home, load.kind, "kind", group_,                                                 \
+			"what is asked: chat, document, edit, system, or several with commas, equally "        \
+			"often",                                                                               \
+			.arg = "LIST", SETTING_WORDS("chat", "document", "edit", "system")),                   \
+		OWN(INT, home, load.live, "live", group_,                                                  \
+			"conversations, documents or system prompts in use at a time, of each kind",           \
+			.arg = "N", .low = 1, .high = WORKLOAD_MOST),                                          \
+		OWN(FLOAT, home, load.scale, "scale", group_, "factor of all lengths but a trace's",       \
+			.arg = "X", .low = 0.001, .high = 1000),                                               \
+		OWN(INT, home, load.longest, "longest", group_,                                            \
+			"prompt and answer together; longer ones are cut; 0: what the context holds, "         \
+			"of a server 4032",                                                                    \
+			.arg = "N", .high = 1 << 24, .unit = "tokens"),                                        \
+		OWN(TEXT, home, load.slo, "slo", group_,                                                   \
+			"target of each request, for the goodput: 99th percentile of its gaps (itl), "         \
+			"their mean (tpot); times as in 500ms",                                                \
+			.arg = "ttft=T,itl=T,tpot=T,e2e=T"),                                                   \
+		OWN(FILE, home, load.table, "table", group_,                                               \
+			"a row for each request, of the first 100000 of each run", .arg = "FILE"),             \
+		OWN(FILE, home, load.queue, "queue-csv", group_,                                           \
+			"a row for each time at which the queue's length changed, of as many "                 \
+			"requests",                                                                            \
+			.arg = "FILE"),                                                                        \
+		OWN(FLAG, home, load.quiet, "quiet", group_, "no progress")
 
 enum { LOAD_KEEP = 100000 }; /* requests of which --table and --queue-csv tell */
 

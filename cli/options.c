@@ -13,36 +13,34 @@
 #include "cli/cli.h"
 
 static const struct setting shared[] = {
-	OWN(FILE, cli, record, .name = "record", .group = "Recording", .arg = "FILE",
-		.doc = "record the session in this file, which must be new, or in a new one in DIR/"),
-	OWN(FLAG, cli, no_record, .name = "no-record", .group = "Recording",
-		.doc = "record nothing (without it and --record: a new file under XDG data)"),
-	OWN(FLAG, cli, ascii, .name = "ascii", .group = "Screen", .doc = "draw with ASCII alone"),
-	OWN(CHOICE, cli, theme, .name = "theme", .group = "Screen",
-		SETTING_WORDS("auto", "dark", "light", "mono"),
-		.doc = "colours; auto asks the terminal and honours NO_COLOR"),
-	OWN(TEXT, cli, preset, .name = "preset", .group = "Answer", .arg = "NAME",
-		.doc = "the settings that the chat kept under this name (/preset save NAME), but those "
-			   "given"),
-	OWN(FLAG, cli, projector, .name = "projector", .group = "Screen",
-		.doc = "for a class room: one view at a time (F7, F8), without dim colours"),
-	OWN(FLAG, cli, raw, .name = "raw", .group = "Output",
-		.doc = "no chat template; control tokens in the text are parsed"),
-	OWN(FLAG, cli, json, .name = "json", .group = "Output", .doc = "write JSON"),
-	OWN(FILE, cli, csv, .name = "csv", .group = "Output", .arg = "FILE",
-		.doc = "write the table as CSV to FILE, too"),
-	OWN(TEXT, cli, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
-		.doc =
-			"the server's key; better in the variable CUTAWAY_API_KEY, since others see a command "
-			"line"),
-	OWN(FILE, cli, calibrate, .name = "calibrate", .group = "Calibration", .arg = "FILE",
-		.doc = "text whose inputs decide; without it the model writes one, by --seed"),
-	OWN(FLAG, cli, help, .name = "help", .group = "Help",
-		.doc = "say what there is; `cutaway VERB --help` says it of a verb"),
-	OWN(FLAG, cli, version, .name = "version", .group = "Help", .doc = "which cutaway this is"),
-	OWN(FLAG, cli, man, .name = "man", .doc = "the manual page"),
-	OWN(CHOICE, cli, completion, .name = "completion", SETTING_WORDS("bash"),
-		.doc = "completion for a shell"),
+	OWN(FILE, cli, record, "record", "Recording",
+		"record the session in this file, which must be new, or in a new one in DIR/",
+		.arg = "FILE"),
+	OWN(FLAG, cli, no_record, "no-record", "Recording",
+		"record nothing (without it and --record: a new file under XDG data)"),
+	OWN(FLAG, cli, ascii, "ascii", "Screen", "draw with ASCII alone"),
+	OWN(CHOICE, cli, theme, "theme", "Screen",
+		"colours; auto asks the terminal and honours NO_COLOR",
+		SETTING_WORDS("auto", "dark", "light", "mono")),
+	OWN(TEXT, cli, preset, "preset", "Answer",
+		"the settings that the chat kept under this name (/preset save NAME), but those given",
+		.arg = "NAME"),
+	OWN(FLAG, cli, projector, "projector", "Screen",
+		"for a class room: one view at a time (F7, F8), without dim colours"),
+	OWN(FLAG, cli, raw, "raw", "Output", "no chat template; control tokens in the text are parsed"),
+	OWN(FLAG, cli, json, "json", "Output", "write JSON"),
+	OWN(FILE, cli, csv, "csv", "Output", "write the table as CSV to FILE, too", .arg = "FILE"),
+	OWN(TEXT, cli, api_key, "api-key", "Server",
+		"the server's key; better in the variable CUTAWAY_API_KEY, since others see a command line",
+		.arg = "KEY"),
+	OWN(FILE, cli, calibrate, "calibrate", "Calibration",
+		"text whose inputs decide; without it the model writes one, by --seed", .arg = "FILE"),
+	OWN(FLAG, cli, help, "help", "Help",
+		"say what there is; `cutaway VERB --help` says it of a verb"),
+	OWN(FLAG, cli, version, "version", "Help", "which cutaway this is"),
+	OWN(FLAG, cli, man, "man", NULL, "the manual page"),
+	OWN(CHOICE, cli, completion, "completion", NULL, "completion for a shell",
+		SETTING_WORDS("bash")),
 	{ 0 },
 };
 
@@ -90,8 +88,8 @@ bool option_at(struct cli *c, int i, struct option *out)
 	if (table_at(engine_settings, &c->engine, NULL, &i, out) ||
 		table_at(answer_settings, &c->answer, NULL, &i, out) || table_at(shared, c, NULL, &i, out))
 		return true;
-	for (const struct verb *const *v = verbs; *v; v++)
-		if (table_at((*v)->own, (*v)->opts, *v, &i, out))
+	for (int k = 0; verbs[k]; k++)
+		if (table_at(verbs[k]->own, verbs[k]->opts, verbs[k], &i, out))
 			return true;
 	return false;
 }
@@ -176,8 +174,8 @@ static int unknown_verb(const char *word, struct err *e)
 {
 	struct near n = NEAR_NONE;
 
-	for (const struct verb *const *v = verbs; *v; v++)
-		near_try(&n, word, (*v)->name);
+	for (int i = 0; verbs[i]; i++)
+		near_try(&n, word, verbs[i]->name);
 	return err_set(e, ERR_USAGE, "unknown command '%s'%s%s%s", word,
 		n.best ? "; did you mean " : "", n.best ? n.best : "",
 		n.best ? "?" : "; see cutaway --help");
@@ -229,9 +227,9 @@ static int add_operand(struct cli *c, const char *word, bool *has_verb, bool lit
 {
 	if (!*has_verb && !literal) {
 		*has_verb = true;
-		for (const struct verb *const *v = verbs; *v; v++)
-			if (!strcmp((*v)->name, word)) {
-				c->verb = *v;
+		for (int i = 0; verbs[i]; i++)
+			if (!strcmp(verbs[i]->name, word)) {
+				c->verb = verbs[i];
 				return 0;
 			}
 		return unknown_verb(word, e);
@@ -369,7 +367,7 @@ int cli_settings(struct cli *c, const char *text, char **words, struct err *e)
 	int n, used = 1;
 
 	if (!(*words = strdup(text)))
-		return err_set(e, ERR_MEMORY, "no memory for settings");
+		return no_memory(e, "settings");
 	n = cut_words(*words, word, CLI_MAX_GIVEN);
 	for (int i = 0; i < n; i += used) {
 		const int before = c->n_given;

@@ -16,13 +16,14 @@ static struct attach_opts {
 } opts = { .idle = 120, .poll = 1000 };
 
 static const struct setting attach_own[] = {
-	OWN(TEXT, attach_opts, served_model, .name = "served-model", .group = "Server", .arg = "NAME",
-		.doc = "which of the server's models; without it the first that it names"),
-	OWN(INT, attach_opts, idle, .name = "idle", .group = "Server", .arg = "SECONDS", .low = 1,
-		.high = 86400, .doc = "give up an answer after so long without a byte"),
-	OWN(INT, attach_opts, poll, .name = "poll", .group = "Server", .arg = "MS", .high = 3600000,
-		.doc = "from asking for the server's figures (/metrics, /slots) to asking again; 0: at the "
-			   "start alone"),
+	OWN(TEXT, attach_opts, served_model, "served-model", "Server",
+		"which of the server's models; without it the first that it names", .arg = "NAME"),
+	OWN(INT, attach_opts, idle, "idle", "Server", "give up an answer after so long without a byte",
+		.arg = "SECONDS", .low = 1, .high = 86400),
+	OWN(INT, attach_opts, poll, "poll", "Server",
+		"from asking for the server's figures (/metrics, /slots) to asking again; 0: at the start "
+		"alone",
+		.arg = "MS", .high = 3600000),
 	{ 0 },
 };
 
@@ -126,7 +127,7 @@ static int attach_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_attach = {
-	VERB(attach, "URL [PROMPT…]"),
-	.takes = "api-key|temp|top-p|top-k|min-p|seed|max-tokens|stop|system|Recording|ascii|theme",
+	VERB(attach, "URL [PROMPT…]",
+		"api-key|temp|top-p|top-k|min-p|seed|max-tokens|stop|system|Recording|ascii|theme"),
 	OPERANDS(1, CLI_MAX_OPERANDS, NULL),
 };

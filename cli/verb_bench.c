@@ -13,10 +13,9 @@ static struct bench_opts {
 } opts;
 
 static const struct setting bench_own[] = {
-	OWN(TEXT, bench_opts, only, .name = "only", .group = "Output", .arg = "NAME",
-		.doc = "measure this figure alone"),
-	OWN(FLAG, bench_opts, turns, .name = "turns", .group = "Output",
-		.doc = "with --only: one run for each line on standard input, its value on a line"),
+	OWN(TEXT, bench_opts, only, "only", "Output", "measure this figure alone", .arg = "NAME"),
+	OWN(FLAG, bench_opts, turns, "turns", "Output",
+		"with --only: one run for each line on standard input, its value on a line"),
 	{ 0 },
 };
 
@@ -117,6 +116,5 @@ static int bench_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_bench = {
-	VERB(bench, ""),
-	.takes = "Model|Kernels|Exactness|shadow|json",
+	VERB(bench, "", "Model|Kernels|Exactness|shadow|json"),
 };

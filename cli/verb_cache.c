@@ -73,7 +73,6 @@ static int cache_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_cache = {
-	VERB_BARE(cache, "[clear]"),
-	.takes = "json|csv",
+	VERB_BARE(cache, "[clear]", "json|csv"),
 	OPERANDS(0, 1, "clear"),
 };

@@ -14,11 +14,10 @@ static struct certify_opts {
 } opts;
 
 static const struct setting certify_own[] = {
-	OWN(FLAG, certify_opts, quick, .name = "quick", .group = "Output",
-		.doc = "a smaller proof, under half a minute"),
-	OWN(INT, certify_opts, seconds, .name = "seconds", .group = "Output", .arg = "N",
-		.high = 1 << 20, .unit = "seconds",
-		.doc = "begin no case that would end after N seconds; 0: 170, or 18 with --quick"),
+	OWN(FLAG, certify_opts, quick, "quick", "Output", "a smaller proof, under half a minute"),
+	OWN(INT, certify_opts, seconds, "seconds", "Output",
+		"begin no case that would end after N seconds; 0: 170, or 18 with --quick", .arg = "N",
+		.high = 1 << 20, .unit = "seconds"),
 	{ 0 },
 };
 
@@ -328,7 +327,6 @@ static int certify_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_certify = {
-	VERB(certify, "[MODEL …]"),
-	.takes = "model|seed|visible|skip-below|weights|activations|json",
+	VERB(certify, "[MODEL …]", "model|seed|visible|skip-below|weights|activations|json"),
 	OPERANDS(0, CLI_MAX_OPERANDS, "FILE"),
 };

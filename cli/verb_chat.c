@@ -20,25 +20,22 @@ static struct chat_opts {
 } opts = { .loops = "hold" };
 
 static const struct setting chat_own[] = {
-	OWN(FILE, chat_opts, commands, .name = "commands", .group = "Screen", .arg = "FILE",
-		.doc = "begin with these lines, as if typed: / commands and turns"),
-	OWN(FILE, chat_opts, go_on, .name = "continue", .group = "Chat", .arg = "[FILE]", .bare = true,
-		.doc = "go on with the conversation of a recording (without FILE: the newest that has "
-			   "one): its tokens, its settings but those given, the same model"),
-	OWN(CHOICE, chat_opts, loops, .name = "loops", .group = "Chat", SETTING_WORDS("hold", "run"),
-		.doc = "an answer that begins to repeat itself is held for you to decide, or goes on"),
+	OWN(FILE, chat_opts, commands, "commands", "Screen",
+		"begin with these lines, as if typed: / commands and turns", .arg = "FILE"),
+	OWN(FILE, chat_opts, go_on, "continue", "Chat",
+		"go on with the conversation of a recording (without FILE: the newest that has one): its "
+		"tokens, its settings but those given, the same model",
+		.arg = "[FILE]", .bare = true),
+	OWN(CHOICE, chat_opts, loops, "loops", "Chat",
+		"an answer that begins to repeat itself is held for you to decide, or goes on",
+		SETTING_WORDS("hold", "run")),
 	{ 0 },
 };
 
 struct tui_options chat_screen(const struct cli *c)
 {
-	return (struct tui_options){
-		.ascii = c->ascii,
-		.no_color = !strcmp(c->theme, "mono"),
-		.light = !strcmp(c->theme, "light"),
-		.dark = !strcmp(c->theme, "dark"),
-		.projector = c->projector,
-	};
+	return (struct tui_options){ .term = { .ascii = c->ascii, .theme = c->theme },
+		.projector = c->projector };
 }
 
 void chat_report_end(const char *record, const struct tui_end *end, bool goes_on)
@@ -131,7 +128,7 @@ static int go_to(const struct cli *c, const struct tui_then *then, const char *b
 			chat   ? then->path
 			: back ? back
 				   : "") < 0)
-		return err_set(e, ERR_MEMORY, "no memory for a command");
+		return no_memory(e, "a command");
 	if (chat || back)
 		argv[n++] = option;
 	if (!chat) {
@@ -223,10 +220,10 @@ static struct replay_opts {
 } replay_opts;
 
 static const struct setting replay_own[] = {
-	OWN(FLAG, replay_opts, follow, .name = "follow", .group = "Screen",
-		.doc = "stay at the end of a recording that is being written (without FILE: the newest)"),
-	OWN(FILE, replay_opts, back, .name = "back", .group = "Screen", .arg = "RECORDING",
-		.doc = "when it is left, go on with the chat of this recording"),
+	OWN(FLAG, replay_opts, follow, "follow", "Screen",
+		"stay at the end of a recording that is being written (without FILE: the newest)"),
+	OWN(FILE, replay_opts, back, "back", "Screen",
+		"when it is left, go on with the chat of this recording", .arg = "RECORDING"),
 	{ 0 },
 };
 
@@ -292,14 +289,13 @@ static int replay_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_chat = {
-	VERB(chat, ""),
-	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
-			 "Recording|Screen",
+	VERB(chat, "",
+		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
+		"Recording|Screen"),
 };
 
 const struct verb verb_replay = {
-	VERB_BARE(replay, "[FILE]"),
-	.takes = "model|Screen",
+	VERB_BARE(replay, "[FILE]", "model|Screen"),
 	OPERANDS(0, 1, "RECORDING"),
 	.own = replay_own,
 	.opts = &replay_opts,

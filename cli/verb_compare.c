@@ -18,9 +18,9 @@ static struct compare_opts {
 } opts = { .repeat = REPEAT };
 
 static const struct setting compare_own[] = {
-	OWN(INT, compare_opts, repeat, .name = "repeat", .group = "Output", .arg = "N", .low = 1,
-		.high = 1000,
-		.doc = "answers to each prompt under each side, after one that is not counted"),
+	OWN(INT, compare_opts, repeat, "repeat", "Output",
+		"answers to each prompt under each side, after one that is not counted", .arg = "N",
+		.low = 1, .high = 1000),
 	{ 0 },
 };
 
@@ -100,9 +100,9 @@ static int take_prompts(struct job *j, const struct cli *c, struct err *e)
 		*label = shipped ? NULL : c->operand[2 + i];
 		j->text[i] = shipped ? load_prompt(EVERY * i, label) : strdup(*label);
 		if (!j->text[i])
-			return err_set(e, ERR_MEMORY, "no memory for prompts");
+			return no_memory(e, "prompts");
 	}
-	return j->prompt && j->text ? 0 : err_set(e, ERR_MEMORY, "no memory for prompts");
+	return j->prompt && j->text ? 0 : no_memory(e, "prompts");
 }
 
 static int encode_prompts(struct job *j, int i, struct err *e)
@@ -111,7 +111,7 @@ static int encode_prompts(struct job *j, int i, struct err *e)
 
 	s->ids = calloc((size_t)j->n_prompts, sizeof *s->ids);
 	if (!s->ids)
-		return err_set(e, ERR_MEMORY, "no memory for prompts");
+		return no_memory(e, "prompts");
 	prompt_note_template(&s->cli, s->session.engine);
 	for (int k = 0; k < j->n_prompts; k++) {
 		if (prompt_ids(&s->cli, s->session.engine, j->text[k], strlen(j->text[k]), &s->ids[k],
@@ -286,9 +286,9 @@ static int compare_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_compare = {
-	VERB(compare, "A B [PROMPT…]"),
-	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
-			 "Screen|raw|json",
+	VERB(compare, "A B [PROMPT…]",
+		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
+		"Screen|raw|json"),
 	.settings = true,
 	OPERANDS(1, CLI_MAX_OPERANDS, "RECORDING"),
 };

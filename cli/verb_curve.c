@@ -16,18 +16,18 @@ static struct curve_opts {
 };
 
 static const struct setting curve_own[] = {
-	OWN(TEXT, curve_opts, bits, .name = "bits", .group = "Curve", .arg = "LIST",
-		.doc = "of the grids, 2 to 8; off: none"),
-	OWN(TEXT, curve_opts, methods, .name = "methods", .group = "Curve", .arg = "LIST",
-		.doc = "of the grids: rtn, gptq, awq, smoothquant (see cutaway quantize)"),
-	OWN(TEXT, curve_opts, group, .name = "group", .group = "Curve", .arg = "COLUMNS",
-		.doc = "of the grids: how many columns share a scale: 32, 64, 128 …, row or tensor"),
-	OWN(FLAG, curve_opts, zero_point, .name = "zero-point", .group = "Curve",
-		.doc = "of the grids: from the least weight to the greatest"),
-	OWN(TEXT, curve_opts, formats, .name = "formats", .group = "Curve", .arg = "LIST",
-		.doc = "formats of files, rounded to nearest, whose speed is measured as well; off: none"),
-	OWN(TEXT, curve_opts, svg, .name = "svg", .group = "Curve", .arg = "FILE",
-		.doc = "the curve as a picture"),
+	OWN(TEXT, curve_opts, bits, "bits", "Curve", "of the grids, 2 to 8; off: none", .arg = "LIST"),
+	OWN(TEXT, curve_opts, methods, "methods", "Curve",
+		"of the grids: rtn, gptq, awq, smoothquant (see cutaway quantize)", .arg = "LIST"),
+	OWN(TEXT, curve_opts, group, "group", "Curve",
+		"of the grids: how many columns share a scale: 32, 64, 128 …, row or tensor",
+		.arg = "COLUMNS"),
+	OWN(FLAG, curve_opts, zero_point, "zero-point", "Curve",
+		"of the grids: from the least weight to the greatest"),
+	OWN(TEXT, curve_opts, formats, "formats", "Curve",
+		"formats of files, rounded to nearest, whose speed is measured as well; off: none",
+		.arg = "LIST"),
+	OWN(TEXT, curve_opts, svg, "svg", "Curve", "the curve as a picture", .arg = "FILE"),
 	{ 0 },
 };
 
@@ -75,13 +75,14 @@ static int add_formats(struct curve *v, struct err *e)
 static int add_grid(struct curve *v, enum quant_method method, const char *bits, struct err *e)
 {
 	struct curve_point *p = add(v, e);
+	char *end;
 
 	if (!p)
 		return -1;
 	p->method = method;
-	p->form = (struct quant_form){ .type = K_F16, .bits = (int32_t)strtol(bits, NULL, 10) };
+	p->form = (struct quant_form){ .type = K_F16, .bits = (int32_t)strtol(bits, &end, 10) };
 	p->form.zero_point = opts.zero_point;
-	if (p->form.bits < 2 || p->form.bits > 8)
+	if (*end || p->form.bits < 2 || p->form.bits > 8)
 		return err_set(e, ERR_USAGE, "--bits %s: 2 to 8 are possible", bits);
 	return group_by_name(opts.group, &p->form.group, e);
 }
@@ -217,7 +218,6 @@ static int curve_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_curve = {
-	VERB(curve, "MODEL TEXT"),
-	.takes = "calibrate|threads|seed|json|csv",
+	VERB(curve, "MODEL TEXT", "calibrate|threads|seed|json|csv"),
 	OPERANDS(2, 2, "FILE"),
 };

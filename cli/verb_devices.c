@@ -77,6 +77,5 @@ static int devices_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_devices = {
-	VERB_BARE(devices, ""),
-	.takes = "json|csv",
+	VERB_BARE(devices, "", "json|csv"),
 };

@@ -11,11 +11,10 @@ static struct diff_opts {
 } opts;
 
 static const struct setting diff_own[] = {
-	OWN(FLAG, diff_opts, deep, .name = "deep", .group = "Output",
-		.doc = "compute the divergence exactly, with the model (or both models, over the tokens of "
-			   "A)"),
-	OWN(FLAG, diff_opts, side_by_side, .name = "side-by-side", .group = "Screen",
-		.doc = "both texts side by side in the terminal"),
+	OWN(FLAG, diff_opts, deep, "deep", "Output",
+		"compute the divergence exactly, with the model (or both models, over the tokens of A)"),
+	OWN(FLAG, diff_opts, side_by_side, "side-by-side", "Screen",
+		"both texts side by side in the terminal"),
 	{ 0 },
 };
 
@@ -160,7 +159,6 @@ static int diff_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_diff = {
-	VERB(diff, "A B"),
-	.takes = "model|Kernels|json|Screen",
+	VERB(diff, "A B", "model|Kernels|json|Screen"),
 	OPERANDS(2, 2, "RECORDING"),
 };

@@ -12,23 +12,23 @@ static struct export_opts {
 } opts = { .view = "screen", .at = "end" };
 
 static const struct setting export_own[] = {
-	OWN(CHOICE, export_opts, to, .name = "to", .group = "Output",
-		SETTING_WORDS("perfetto", "csv", "jsonl", "asciicast", "html", "svg", "png", "slides"),
-		.doc = "the format (without it: by the ending of --out)"),
-	OWN(FILE, export_opts, out, .name = "out", .group = "Output", .arg = "FILE",
-		.doc = "write to FILE, also -o (without it: standard output)"),
-	OWN(TEXT, export_opts, table, .name = "table", .group = "Output", .arg = "NAME",
-		.doc = "csv: a table or view of docs/trace.md, such as tokens, latency, candidates "
-			   "(token)"),
-	OWN(CHOICE, export_opts, view, .name = "view", .group = "Output", .arg = "NAME",
-		.more = tui_picture_name, .doc = "svg, png: a view, or the whole screen"),
-	OWN(TEXT, export_opts, at, .name = "at", .group = "Output", .arg = "STEP", SETTING_WORDS("end"),
-		.doc = "svg, png, slides: the step that is shown, or the first for which an expression of "
-			   "/find holds; end: the last (slides without it: where each view shows much)"),
-	OWN(TEXT, export_opts, size, .name = "size", .group = "Output", .arg = "WxH",
-		SETTING_WORDS("80x24", "120x40", "200x50"),
-		.doc = "svg, png, slides, asciicast: in cells (without it: 80x24 for a view, 100x24 for "
-			   "slides, else 120x40)"),
+	OWN(CHOICE, export_opts, to, "to", "Output", "the format (without it: by the ending of --out)",
+		SETTING_WORDS("perfetto", "csv", "jsonl", "asciicast", "html", "svg", "png", "slides")),
+	OWN(FILE, export_opts, out, "out", "Output",
+		"write to FILE, also -o (without it: standard output)", .arg = "FILE"),
+	OWN(TEXT, export_opts, table, "table", "Output",
+		"csv: a table or view of docs/trace.md, such as tokens, latency, candidates (token)",
+		.arg = "NAME"),
+	OWN(CHOICE, export_opts, view, "view", "Output", "svg, png: a view, or the whole screen",
+		.arg = "NAME", .more = tui_picture_name),
+	OWN(TEXT, export_opts, at, "at", "Output",
+		"svg, png, slides: the step that is shown, or the first for which an expression of /find "
+		"holds; end: the last (slides without it: where each view shows much)",
+		.arg = "STEP", SETTING_WORDS("end")),
+	OWN(TEXT, export_opts, size, "size", "Output",
+		"svg, png, slides, asciicast: in cells (without it: 80x24 for a view, 100x24 for slides, "
+		"else 120x40)",
+		.arg = "WxH", SETTING_WORDS("80x24", "120x40", "200x50")),
 	{ 0 },
 };
 
@@ -48,7 +48,7 @@ static const char *format_of(struct err *e)
 
 	if (opts.to)
 		return opts.to;
-	for (size_t i = 0; dot && i < sizeof by_ending / sizeof *by_ending; i++)
+	for (size_t i = 0; dot && i < ARRAY_N(by_ending); i++)
 		if (strcmp(by_ending[i][0], dot) == 0)
 			return by_ending[i][1];
 	err_set(e, ERR_USAGE,
@@ -155,7 +155,6 @@ static int export_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_export = {
-	VERB(export, "FILE"),
-	.takes = "theme",
+	VERB(export, "FILE", "theme"),
 	OPERANDS(1, 1, "RECORDING"),
 };

@@ -14,14 +14,16 @@ static struct formulas_opts {
 } opts = { .drafts = -1 };
 
 static const struct setting formulas_own[] = {
-	OWN(INT, formulas_opts, batch, .name = "sequences", .group = "Formulas", .arg = "B", .low = 1,
-		.high = 1 << 16, .doc = "sequences that decode together (without it: as recorded, or 1)"),
-	OWN(INT, formulas_opts, depth, .name = "depth", .group = "Formulas", .arg = "S", .low = 1,
-		.high = 1 << 20, .doc = "tokens of each (without it: as recorded, or 128)"),
-	OWN(INT, formulas_opts, drafts, .name = "drafts", .group = "Formulas", .arg = "K", .low = 0,
-		.high = 64, .doc = "drafted tokens that a step verifies: a prediction"),
-	OWN(TEXT, formulas_opts, machine, .name = "machine", .group = "Formulas", .arg = "ID",
-		.doc = "predict for this machine: pi5, laptop, m1, m4-max, rtx4090, a100, h100 or h200"),
+	OWN(INT, formulas_opts, batch, "sequences", "Formulas",
+		"sequences that decode together (without it: as recorded, or 1)", .arg = "B", .low = 1,
+		.high = 1 << 16),
+	OWN(INT, formulas_opts, depth, "depth", "Formulas",
+		"tokens of each (without it: as recorded, or 128)", .arg = "S", .low = 1, .high = 1 << 20),
+	OWN(INT, formulas_opts, drafts, "drafts", "Formulas",
+		"drafted tokens that a step verifies: a prediction", .arg = "K", .low = 0, .high = 64),
+	OWN(TEXT, formulas_opts, machine, "machine", "Formulas",
+		"predict for this machine: pi5, laptop, m1, m4-max, rtx4090, a100, h100 or h200",
+		.arg = "ID"),
 	{ 0 },
 };
 
@@ -39,7 +41,7 @@ static int run_batch(
 	int more = 1;
 
 	if (!ids)
-		return err_set(e, ERR_MEMORY, "no memory for %d tokens", depth);
+		return no_memory(e, "%d tokens", depth);
 	for (int32_t b = 0; b < batch && more > 0; b++) {
 		const struct engine_request q =
 			engine_own_request(EV_REQUEST_KIND_load, ids, depth, info->ctx - depth, "formulas");
@@ -205,7 +207,6 @@ static int formulas_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_formulas = {
-	VERB(formulas, "[FILE]"),
-	.takes = "Model|Kernels|Exactness|Scheduler|json|csv",
+	VERB(formulas, "[FILE]", "Model|Kernels|Exactness|Scheduler|json|csv"),
 	OPERANDS(0, 1, "RECORDING"),
 };

@@ -18,13 +18,14 @@ static struct lesson_opts {
 } opts;
 
 static const struct setting lesson_own[] = {
-	OWN(FLAG, lesson_opts, test, .name = "test", .group = "Lesson",
-		.doc = "reads lessons without a terminal, all or the one named, and says what no longer "
-			   "holds"),
-	OWN(TEXT, lesson_opts, reader, .name = "reader", .group = "Lesson", .arg = "NAME",
-		.doc = "name that the report of the class shows; without it: that of the recording's file"),
-	OWN(FILE, lesson_opts, html, .name = "html", .group = "Output", .arg = "FILE",
-		.doc = "report: write a page to FILE, too: how the predictions lie, and the readers"),
+	OWN(FLAG, lesson_opts, test, "test", "Lesson",
+		"reads lessons without a terminal, all or the one named, and says what no longer holds"),
+	OWN(TEXT, lesson_opts, reader, "reader", "Lesson",
+		"name that the report of the class shows; without it: that of the recording's file",
+		.arg = "NAME"),
+	OWN(FILE, lesson_opts, html, "html", "Output",
+		"report: write a page to FILE, too: how the predictions lie, and the readers",
+		.arg = "FILE"),
 	{ 0 },
 };
 
@@ -270,9 +271,9 @@ static int lesson_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_lesson = {
-	VERB(lesson, "[NAME | new NAME | sheet [NAME] | report FILE…]"),
-	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
-			 "Recording|Screen|json|csv",
+	VERB(lesson, "[NAME | new NAME | sheet [NAME] | report FILE…]",
+		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
+		"Recording|Screen|json|csv"),
 	OPERANDS(0, CLI_MAX_OPERANDS,
 		"new report sheet $(cutaway lesson 2>/dev/null | awk \"/^ *[0-9]/ { print \\$2 "
 		"}\")"),

@@ -19,31 +19,33 @@ static struct load_opts {
 
 static const struct setting load_own[] = {
 	LOAD_OPTIONS(load_opts, "Load"),
-	OWN(TEXT, load_opts, url, .name = "url", .group = "Load", .arg = "URL",
-		.doc = "ask this server of the OpenAI interface, and not the engine inside; its key is "
-			   "read from the variable CUTAWAY_API_KEY"),
-	OWN(FLAG, load_opts, completions, .name = "completions", .group = "Load",
-		.doc = "with --url: ask /v1/completions, with prompts as one text"),
-	OWN(TEXT, load_opts, rate, .name = "rate", .group = "Load", .arg = "R[,R…]",
-		.doc = "requests a second, of a trace how many times as fast as it was; several: a run "
-			   "each, and a curve"),
-	OWN(FLAG, load_opts, sweep, .name = "sweep", .group = "Load",
-		.doc = "doubles the last rate, or users, until throughput rises by less than a tenth"),
-	OWN(TEXT, load_opts, users, .name = "users", .group = "Load", .arg = "N[,N…]",
-		.doc = "in place of a rate: so many users, who each wait for the answer before they ask "
-			   "again"),
-	OWN(FLAG, load_opts, natural, .name = "natural", .group = "Load",
-		.doc = "answers end where the model ends them, not after the load's length"),
-	OWN(TEXT, load_opts, policies, .name = "policies", .group = "Load", .arg = "LIST",
-		.doc = "run the load under each of these policies (see --policy), and compare"),
-	OWN(FLAG, load_opts, counted, .name = "counted", .group = "Load",
-		.doc = "by counted time: nothing is computed, a step takes what --cost says, and every run "
-			   "gives the same"),
-	OWN(TEXT, load_opts, cost, .name = "cost", .group = "Load", .arg = "FILE",
-		.doc = "with --counted: prices of a step (cutaway simulate), or a recording to fit them "
-			   "to"),
-	OWN(TEXT, load_opts, svg, .name = "svg", .group = "Load", .arg = "FILE",
-		.doc = "the curve, or of one run its requests over time, as a picture"),
+	OWN(TEXT, load_opts, url, "url", "Load",
+		"ask this server of the OpenAI interface, and not the engine inside; its key is read from "
+		"the variable CUTAWAY_API_KEY",
+		.arg = "URL"),
+	OWN(FLAG, load_opts, completions, "completions", "Load",
+		"with --url: ask /v1/completions, with prompts as one text"),
+	OWN(TEXT, load_opts, rate, "rate", "Load",
+		"requests a second, of a trace how many times as fast as it was; several: a run each, and "
+		"a curve",
+		.arg = "R[,R…]"),
+	OWN(FLAG, load_opts, sweep, "sweep", "Load",
+		"doubles the last rate, or users, until throughput rises by less than a tenth"),
+	OWN(TEXT, load_opts, users, "users", "Load",
+		"in place of a rate: so many users, who each wait for the answer before they ask again",
+		.arg = "N[,N…]"),
+	OWN(FLAG, load_opts, natural, "natural", "Load",
+		"answers end where the model ends them, not after the load's length"),
+	OWN(TEXT, load_opts, policies, "policies", "Load",
+		"run the load under each of these policies (see --policy), and compare", .arg = "LIST"),
+	OWN(FLAG, load_opts, counted, "counted", "Load",
+		"by counted time: nothing is computed, a step takes what --cost says, and every run gives "
+		"the same"),
+	OWN(TEXT, load_opts, cost, "cost", "Load",
+		"with --counted: prices of a step (cutaway simulate), or a recording to fit them to",
+		.arg = "FILE"),
+	OWN(TEXT, load_opts, svg, "svg", "Load",
+		"the curve, or of one run its requests over time, as a picture", .arg = "FILE"),
 	{ 0 },
 };
 
@@ -289,7 +291,7 @@ static int load_verb(const struct cli *c, struct err *e)
 	int rc;
 
 	if (!r)
-		return err_set(e, ERR_MEMORY, "no memory for a load");
+		return no_memory(e, "a load");
 	r->bar.quiet = opts.load.quiet;
 	r->o.progress = progress;
 	r->o.arg = r;
@@ -310,7 +312,7 @@ static int load_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_load = {
-	VERB(load, ""),
-	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|deadline|Scheduler|Speculation|Watching|"
-			 "record|json|csv",
+	VERB(load, "",
+		"Model|Kernels|Exactness|Sampling|max-tokens|deadline|Scheduler|Speculation|Watching|"
+		"record|json|csv"),
 };

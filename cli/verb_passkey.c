@@ -21,12 +21,13 @@ static struct passkey_opts {
 } opts = { .tokens = 2000, .depths = 11, .keys = 3 };
 
 static const struct setting passkey_own[] = {
-	OWN(INT, passkey_opts, tokens, .name = "tokens", .group = "Passkey", .arg = "N", .low = 128,
-		.high = 1 << 24, .unit = "tokens", .doc = "length of the text, about"),
-	OWN(INT, passkey_opts, depths, .name = "depths", .group = "Passkey", .arg = "N", .low = 1,
-		.high = 101, .doc = "places of the key, evenly from the text's begin to its end"),
-	OWN(INT, passkey_opts, keys, .name = "keys", .group = "Passkey", .arg = "N", .low = 1,
-		.high = 100, .doc = "keys at each place, drawn by --seed"),
+	OWN(INT, passkey_opts, tokens, "tokens", "Passkey", "length of the text, about", .arg = "N",
+		.low = 128, .high = 1 << 24, .unit = "tokens"),
+	OWN(INT, passkey_opts, depths, "depths", "Passkey",
+		"places of the key, evenly from the text's begin to its end", .arg = "N", .low = 1,
+		.high = 101),
+	OWN(INT, passkey_opts, keys, "keys", "Passkey", "keys at each place, drawn by --seed",
+		.arg = "N", .low = 1, .high = 100),
 	{ 0 },
 };
 
@@ -73,8 +74,8 @@ static int ids_of(const struct passkey *p, int32_t n_filler, const struct trial 
 {
 	size_t size;
 	char *text = text_of(n_filler, t, &size);
-	const int rc = text ? prompt_encode(p->tokenizer, text, size, ids, n, e)
-						: err_set(e, ERR_MEMORY, "no memory for the text");
+	const int rc =
+		text ? prompt_encode(p->tokenizer, text, size, ids, n, e) : no_memory(e, "the text");
 
 	free(text);
 	return rc;
@@ -253,7 +254,7 @@ static int passkey_verb(const struct cli *c, struct err *e)
 
 	p.trial = calloc((size_t)p.n, sizeof *p.trial);
 	if (!p.trial)
-		return err_set(e, ERR_MEMORY, "no memory for %d keys", p.n);
+		return no_memory(e, "%d keys", p.n);
 	if (!cli_open(&s, c, on_event, &p, e)) {
 		p.tokenizer = engine_tokenizer(s.engine);
 		if (!fit_length(&p, e) && !ask_all(&p, s.engine, c->answer.params.seed, e)) {
@@ -269,6 +270,5 @@ static int passkey_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_passkey = {
-	VERB(passkey, ""),
-	.takes = "Model|Kernels|Exactness|Scheduler|Speculation|Watching|Recording|seed|json",
+	VERB(passkey, "", "Model|Kernels|Exactness|Scheduler|Speculation|Watching|Recording|seed|json"),
 };

@@ -15,19 +15,18 @@ static struct pin_opts {
 } opts = { .url = "http://127.0.0.1:8080", .ttl = "5m", .role = "user" };
 
 static const struct setting pin_own[] = {
-	OWN(TEXT, pin_opts, ttl, .name = "ttl", .group = "Pin", .arg = "TIME",
-		.doc = "how long its pages are kept, from 1s to 24h: 90s, 5m, 1h"),
-	OWN(CHOICE, pin_opts, role, .name = "role", .group = "Pin",
-		SETTING_WORDS("user", "system", "text"),
-		.doc = "FILE is the beginning of the first turn, the system text, or a text without a "
-			   "chat"),
-	OWN(FLAG, pin_opts, list, .name = "list", .group = "Pin", .doc = "lists what is pinned"),
-	OWN(INT, pin_opts, remove, .name = "remove", .group = "Pin", .arg = "N", .low = 1,
-		.high = INT32_MAX, .doc = "ends pin N"),
-	OWN(INT, pin_opts, replica, .name = "replica", .group = "Pin", .arg = "R", .high = INT32_MAX,
-		.doc = "with --remove: pin N of this replica, where --list tells replicas"),
-	OWN(TEXT, pin_opts, url, .name = "url", .group = "Pin", .arg = "URL",
-		.doc = "the server: what cutaway serve printed"),
+	OWN(TEXT, pin_opts, ttl, "ttl", "Pin",
+		"how long its pages are kept, from 1s to 24h: 90s, 5m, 1h", .arg = "TIME"),
+	OWN(CHOICE, pin_opts, role, "role", "Pin",
+		"FILE is the beginning of the first turn, the system text, or a text without a chat",
+		SETTING_WORDS("user", "system", "text")),
+	OWN(FLAG, pin_opts, list, "list", "Pin", "lists what is pinned"),
+	OWN(INT, pin_opts, remove, "remove", "Pin", "ends pin N", .arg = "N", .low = 1,
+		.high = INT32_MAX),
+	OWN(INT, pin_opts, replica, "replica", "Pin",
+		"with --remove: pin N of this replica, where --list tells replicas", .arg = "R",
+		.high = INT32_MAX),
+	OWN(TEXT, pin_opts, url, "url", "Pin", "the server: what cutaway serve printed", .arg = "URL"),
 	{ 0 },
 };
 
@@ -53,7 +52,7 @@ static char *body_of(const char *file, struct err *e)
 	body = json_take(&j, &size);
 	free(text);
 	if (!body)
-		err_set(e, ERR_MEMORY, "no memory for the text");
+		no_memory(e, "the text");
 	return body;
 }
 
@@ -88,7 +87,6 @@ static int pin_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_pin = {
-	VERB(pin, "[FILE]"),
-	.takes = "api-key|json",
+	VERB(pin, "[FILE]", "api-key|json"),
 	OPERANDS(0, 1, "FILE"),
 };

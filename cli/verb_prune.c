@@ -14,21 +14,24 @@ static struct prune_opts {
 } opts = { .method = "wanda", .sparsity = 0.5f, .remove = 1, .unit = 1 };
 
 static const struct setting prune_own[] = {
-	OWN(TEXT, prune_opts, method, .name = "method", .group = "Prune", .arg = "METHOD",
-		.doc = "zeros: wanda (of each row, those with the smallest |w| times norm of the input), "
-			   "magnitude (of each matrix, the smallest, without a text); or what is removed: "
-			   "layers, heads, kv-heads, channels, those that do least"),
-	OWN(FLOAT, prune_opts, sparsity, .name = "sparsity", .group = "Prune", .arg = "S", .high = 1,
-		.doc = "of zeros: their share"),
-	OWN(TEXT, prune_opts, pattern, .name = "pattern", .group = "Prune", .arg = "N:M",
-		.doc = "of zeros: N of each M columns stay; 2:4 is what sparse tensor cores read"),
-	OWN(TEXT, prune_opts, format, .name = "format", .group = "Prune", .arg = "FORMAT",
-		.doc = "of zeros: the matrices' format in OUT; without it the source's, or f16 where that "
-			   "holds no zero (q4_1, q5_1, q2_k, q4_k, q5_k, iq4_nl, iq4_xs)"),
-	OWN(INT, prune_opts, remove, .name = "remove", .group = "Prune", .arg = "N", .low = 1,
-		.high = 1 << 20, .doc = "of layers: how many; of the others: how many of each layer"),
-	OWN(INT, prune_opts, unit, .name = "unit", .group = "Prune", .arg = "N", .low = 1,
-		.high = 1 << 20, .doc = "of channels: neighbours that go together"),
+	OWN(TEXT, prune_opts, method, "method", "Prune",
+		"zeros: wanda (of each row, those with the smallest |w| times norm of the input), "
+		"magnitude (of each matrix, the smallest, without a text); or what is removed: layers, "
+		"heads, kv-heads, channels, those that do least",
+		.arg = "METHOD"),
+	OWN(FLOAT, prune_opts, sparsity, "sparsity", "Prune", "of zeros: their share", .arg = "S",
+		.high = 1),
+	OWN(TEXT, prune_opts, pattern, "pattern", "Prune",
+		"of zeros: N of each M columns stay; 2:4 is what sparse tensor cores read", .arg = "N:M"),
+	OWN(TEXT, prune_opts, format, "format", "Prune",
+		"of zeros: the matrices' format in OUT; without it the source's, or f16 where that holds "
+		"no zero (q4_1, q5_1, q2_k, q4_k, q5_k, iq4_nl, iq4_xs)",
+		.arg = "FORMAT"),
+	OWN(INT, prune_opts, remove, "remove", "Prune",
+		"of layers: how many; of the others: how many of each layer", .arg = "N", .low = 1,
+		.high = 1 << 20),
+	OWN(INT, prune_opts, unit, "unit", "Prune", "of channels: neighbours that go together",
+		.arg = "N", .low = 1, .high = 1 << 20),
 	{ 0 },
 };
 
@@ -52,7 +55,7 @@ static int check_given(const struct cli *c, const struct prune_method *m, struct
 {
 	static const char *const of_zeros[] = { "sparsity", "pattern", "format" };
 
-	for (size_t i = 0; i < sizeof of_zeros / sizeof *of_zeros; i++)
+	for (size_t i = 0; i < ARRAY_N(of_zeros); i++)
 		if (m->kind != PRUNE_ZEROS && cli_given(c, of_zeros[i]))
 			return err_set(e, ERR_USAGE, "--%s is for wanda and magnitude; %s has --remove",
 				of_zeros[i], m->name);
@@ -131,8 +134,8 @@ static void print_layers(const struct prune_result *r)
 	puts("");
 }
 
-static void print_result(
-	const struct cli *c, const struct prune_result *r, enum prune_kind kind, double seconds)
+static void print_result(const struct cli *c, const struct prune_result *r, enum prune_kind kind,
+	const struct change_run *run)
 {
 	printf("%s: %.1f M of %.1f M weights of the layers %s\n", r->what, (double)r->n_gone / 1e6,
 		(double)r->n_weights / 1e6, kind == PRUNE_ZEROS ? "are zero" : "are gone");
@@ -146,13 +149,10 @@ static void print_result(
 	else
 		printf("they added %.3g %% of the squares of what such parts add to the stream\n",
 			100 * r->lost);
-	if (r->common.n_calibration)
-		printf("by %d tokens of %s text\n", r->common.n_calibration,
-			c->calibrate ? "the calibration" : "the model's own");
+	change_print_text(c, &r->common);
 	if (r->common.n_resumed)
 		printf("%d matrices were there from an earlier run\n", r->common.n_resumed);
-	printf("%.1f MB, from %.1f MB, in %.1f s\n", (double)r->common.bytes / 1e6,
-		(double)r->common.source_bytes / 1e6, seconds);
+	change_print_end(run, &r->common);
 }
 
 static int prune_verb(const struct cli *c, struct err *e)
@@ -171,12 +171,11 @@ static int prune_verb(const struct cli *c, struct err *e)
 		return -1;
 	if (c->json)
 		return print_json(&r, run.seconds, e);
-	print_result(c, &r, o.method->kind, run.seconds);
+	print_result(c, &r, o.method->kind, &run);
 	return 0;
 }
 
 const struct verb verb_prune = {
-	VERB(prune, "IN OUT"),
-	.takes = "calibrate|threads|seed|record|json",
+	VERB(prune, "IN OUT", "calibrate|threads|seed|record|json"),
 	OPERANDS(2, 2, "FILE"),
 };

@@ -20,40 +20,40 @@ static const char methods_doc[] =
 #undef X
 
 static const struct setting quantize_own[] = {
-	OWN(TEXT, quantize_opts, format, .name = "format", .group = "Quantise", .arg = "FORMAT",
-		.doc = "format of the matrices: f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 (without this "
-			   "option), iq4_nl, mxfp4, or, with rows of whole 256, q6_k, q5_k, q4_k, iq4_xs, "
-			   "q3_k, q2_k; with --bits f16 or f32, in which the values are kept"),
-	OWN(TEXT, quantize_opts, otherwise, .name = "else", .group = "Quantise", .arg = "FORMAT",
-		.doc = "format of matrices whose rows the blocks of the first do not divide; without it "
-			   "that is an error"),
-	OWN(TEXT, quantize_opts, keep, .name = "keep", .group = "Quantise", .arg = "WORDS",
-		.doc = "leave tensors as they are that have one of these words in their name: "
-			   "token_embd,ffn_down"),
-	OWN(TEXT, quantize_opts, method, .name = "method", .group = "Quantise", .arg = "METHOD",
-		.doc = methods_doc),
-	OWN(INT, quantize_opts, bits, .name = "bits", .group = "Grid", .arg = "N", .low = 2, .high = 8,
-		.doc = "no format but a grid of so many bits, for the layers; the file has the values as "
-			   "floats"),
-	OWN(TEXT, quantize_opts, group, .name = "group", .group = "Grid", .arg = "COLUMNS",
-		.doc = "how many columns share a scale: 32, 64, 128 …, row, or tensor"),
-	OWN(FLAG, quantize_opts, zero_point, .name = "zero-point", .group = "Grid",
-		.doc = "from the least weight to the greatest, not as far below zero as above"),
-	OWN(FLAG, quantize_opts, nf4, .name = "nf4", .group = "Grid",
-		.doc = "4 bits: the quantiles of a normal distribution"),
-	OWN(FLAG, quantize_opts, e4m3, .name = "e4m3", .group = "Grid",
-		.doc = "8 bits: floats of 4 bits of exponent and 3 of mantissa (FP8)"),
-	OWN(FLAG, quantize_opts, twice, .name = "double-quant", .group = "Grid",
-		.doc = "scales in 8 bits, with one of 32 for each 256"),
-	OWN(FLOAT, quantize_opts, damping, .name = "damping", .group = "Calibration", .arg = "D",
-		.high = 1,
-		.doc = "of gptq: part of the mean of the Hessian's diagonal that is added to it"),
-	OWN(FLAG, quantize_opts, act_order, .name = "act-order", .group = "Calibration",
-		.doc = "of gptq: columns of the largest inputs first"),
-	OWN(FLOAT, quantize_opts, alpha, .name = "alpha", .group = "Calibration", .arg = "A", .high = 1,
-		.doc = "of smoothquant: how much of the inputs' extremes the weights take"),
-	OWN(FLOAT, quantize_opts, apart, .name = "apart", .group = "Calibration", .arg = "SHARE",
-		.high = 1, .doc = "of salient: the share of columns that stays in f16"),
+	OWN(TEXT, quantize_opts, format, "format", "Quantise",
+		"format of the matrices: f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 (without this option), "
+		"iq4_nl, mxfp4, or, with rows of whole 256, q6_k, q5_k, q4_k, iq4_xs, q3_k, q2_k; with "
+		"--bits f16 or f32, in which the values are kept",
+		.arg = "FORMAT"),
+	OWN(TEXT, quantize_opts, otherwise, "else", "Quantise",
+		"format of matrices whose rows the blocks of the first do not divide; without it that is "
+		"an error",
+		.arg = "FORMAT"),
+	OWN(TEXT, quantize_opts, keep, "keep", "Quantise",
+		"leave tensors as they are that have one of these words in their name: token_embd,ffn_down",
+		.arg = "WORDS"),
+	OWN(TEXT, quantize_opts, method, "method", "Quantise", methods_doc, .arg = "METHOD"),
+	OWN(INT, quantize_opts, bits, "bits", "Grid",
+		"no format but a grid of so many bits, for the layers; the file has the values as floats",
+		.arg = "N", .low = 2, .high = 8),
+	OWN(TEXT, quantize_opts, group, "group", "Grid",
+		"how many columns share a scale: 32, 64, 128 …, row, or tensor", .arg = "COLUMNS"),
+	OWN(FLAG, quantize_opts, zero_point, "zero-point", "Grid",
+		"from the least weight to the greatest, not as far below zero as above"),
+	OWN(FLAG, quantize_opts, nf4, "nf4", "Grid", "4 bits: the quantiles of a normal distribution"),
+	OWN(FLAG, quantize_opts, e4m3, "e4m3", "Grid",
+		"8 bits: floats of 4 bits of exponent and 3 of mantissa (FP8)"),
+	OWN(FLAG, quantize_opts, twice, "double-quant", "Grid",
+		"scales in 8 bits, with one of 32 for each 256"),
+	OWN(FLOAT, quantize_opts, damping, "damping", "Calibration",
+		"of gptq: part of the mean of the Hessian's diagonal that is added to it", .arg = "D",
+		.high = 1),
+	OWN(FLAG, quantize_opts, act_order, "act-order", "Calibration",
+		"of gptq: columns of the largest inputs first"),
+	OWN(FLOAT, quantize_opts, alpha, "alpha", "Calibration",
+		"of smoothquant: how much of the inputs' extremes the weights take", .arg = "A", .high = 1),
+	OWN(FLOAT, quantize_opts, apart, "apart", "Calibration",
+		"of salient: the share of columns that stays in f16", .arg = "SHARE", .high = 1),
 	{ 0 },
 };
 
@@ -62,7 +62,7 @@ static int check_given(const struct cli *c, bool grid, const struct quant_option
 {
 	static const char *const of_grids[] = { "group", "zero-point", "double-quant" };
 
-	for (size_t i = 0; i < sizeof of_grids / sizeof *of_grids && !grid; i++)
+	for (size_t i = 0; i < ARRAY_N(of_grids) && !grid; i++)
 		if (cli_given(c, of_grids[i]))
 			return err_set(
 				e, ERR_USAGE, "--%s is for a grid: --bits N, --nf4 or --e4m3", of_grids[i]);
@@ -122,7 +122,8 @@ static int print_json(const struct quant_result *r, double seconds, struct err *
 	return json_print(&j, e);
 }
 
-static void print_result(const struct cli *c, const struct quant_result *r, double seconds)
+static void print_result(
+	const struct cli *c, const struct quant_result *r, const struct change_run *run)
 {
 	printf("%d matrices of %.1f M weights, %.4g bits each; relative error %.4g%s\n", r->n_tensors,
 		(double)r->n_weights / 1e6, r->bits, r->error,
@@ -130,9 +131,7 @@ static void print_result(const struct cli *c, const struct quant_result *r, doub
 	if (r->n_otherwise)
 		printf("%d of them in %s, since their rows are no whole blocks\n", r->n_otherwise,
 			opts.otherwise);
-	if (r->common.n_calibration)
-		printf("by %d tokens of %s text\n", r->common.n_calibration,
-			c->calibrate ? "the calibration" : "the model's own");
+	change_print_text(c, &r->common);
 	if (r->n_outliers)
 		printf("%lld weights, of columns set apart, stayed in f16\n", (long long)r->n_outliers);
 	if (r->n_kept)
@@ -141,8 +140,7 @@ static void print_result(const struct cli *c, const struct quant_result *r, doub
 		printf("%d were there from an earlier run\n", r->common.n_resumed);
 	if (r->common.from_quantised)
 		printf("from an already quantised source (%s): its error comes on top\n", r->common.source);
-	printf("%.1f MB, from %.1f MB, in %.1f s\n", (double)r->common.bytes / 1e6,
-		(double)r->common.source_bytes / 1e6, seconds);
+	change_print_end(run, &r->common);
 }
 
 static int quantize_verb(const struct cli *c, struct err *e)
@@ -165,12 +163,11 @@ static int quantize_verb(const struct cli *c, struct err *e)
 		return -1;
 	if (c->json)
 		return print_json(&r, run.seconds, e);
-	print_result(c, &r, run.seconds);
+	print_result(c, &r, &run);
 	return 0;
 }
 
 const struct verb verb_quantize = {
-	VERB(quantize, "IN OUT"),
-	.takes = "calibrate|threads|seed|record|json",
+	VERB(quantize, "IN OUT", "calibrate|threads|seed|record|json"),
 	OPERANDS(2, 2, "FILE"),
 };

@@ -22,7 +22,6 @@ static int record_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_record = {
-	VERB_BARE(record, "FILE"),
-	.takes = "",
+	VERB_BARE(record, "FILE", ""),
 	OPERANDS(1, 1, "FILE"),
 };

@@ -1,7 +1,6 @@
 /* cutaway run: one answer on standard output. Thread: main's. */
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/cycle.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -17,19 +16,23 @@
 static struct run_options opts;
 
 static const struct setting run_own[] = {
-	OWN(FILE, run_options, batch, .name = "batch", .group = "Answer", .arg = "FILE",
-		.doc = "answer each line of FILE (-: standard input), --slots at a time, a line of JSON "
-			   "each; \\n, \\t and \\\\ in a line stand for newline, tab and backslash"),
-	OWN(TEXT, run_options, best_of, .name = "best-of", .group = "Search", .arg = "N",
-		.doc = "sample N answers side by side and print the best"),
-	OWN(TEXT, run_options, beam, .name = "beam", .group = "Search", .arg = "N[,ALPHA]",
-		.doc = "beam search: the N most probable beginnings live on; answers score logp / "
-			   "tokens^ALPHA (1)"),
-	OWN(TEXT, run_options, mcts, .name = "mcts", .group = "Search", .arg = "N[,CHILDREN[,TOKENS]]",
-		.doc = "tree search over sentences (or so many tokens) with N simulations"),
-	OWN(TEXT, run_options, score, .name = "score", .group = "Search", .arg = "COMMAND",
-		.doc = "COMMAND scores answers: the text on its standard input, a number out (without it: "
-			   "log-probability)"),
+	OWN(FILE, run_options, batch, "batch", "Answer",
+		"answer each line of FILE (-: standard input), --slots at a time, a line of JSON each; "
+		"\\n, \\t and \\\\ in a line stand for newline, tab and backslash",
+		.arg = "FILE"),
+	OWN(TEXT, run_options, best_of, "best-of", "Search",
+		"sample N answers side by side and print the best", .arg = "N"),
+	OWN(TEXT, run_options, beam, "beam", "Search",
+		"beam search: the N most probable beginnings live on; answers score logp / tokens^ALPHA "
+		"(1)",
+		.arg = "N[,ALPHA]"),
+	OWN(TEXT, run_options, mcts, "mcts", "Search",
+		"tree search over sentences (or so many tokens) with N simulations",
+		.arg = "N[,CHILDREN[,TOKENS]]"),
+	OWN(TEXT, run_options, score, "score", "Search",
+		"COMMAND scores answers: the text on its standard input, a number out (without it: "
+		"log-probability)",
+		.arg = "COMMAND"),
 	{ 0 },
 };
 
@@ -102,7 +105,7 @@ static int emit_json(struct run *r, const struct ev_token *t, struct gguf_text b
 	size_t cap = bytes.size + 8;
 	char *whole = malloc(cap);
 	if (!whole)
-		return err_set(e, ERR_MEMORY, "out of memory for the answer");
+		return no_memory(e, "the answer");
 	json_put(&j, "{'pos': %ld, 'id': %ld", t->pos, t->id);
 	json_bytes(&j, "text", whole, utf8_stream_feed(&r->stream, bytes.data, bytes.size, whole, cap));
 	json_real(&j, "p", t->p, 9);
@@ -133,7 +136,7 @@ static int emit(struct run *r, struct err *e)
 			return -1;
 	}
 	r->n_tokens = r->n_prices = 0;
-	return r->no_memory ? err_set(e, ERR_MEMORY, "out of memory for the answer") : out_flush(e);
+	return r->no_memory ? no_memory(e, "the answer") : out_flush(e);
 }
 
 /* Prints what is still held back when the answer has ended. */
@@ -275,8 +278,8 @@ static int run_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_run = {
-	VERB(run, "[PROMPT]"),
-	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
-			 "raw|json|outliers|importance",
+	VERB(run, "[PROMPT]",
+		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
+		"raw|json|outliers|importance"),
 	OPERANDS(0, 1, NULL),
 };

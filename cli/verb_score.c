@@ -12,9 +12,9 @@ static struct score_opts {
 } opts;
 
 static const struct setting score_own[] = {
-	OWN(FLAG, score_opts, apart, .name = "apart", .group = "Score",
-		.doc = "with several lossy settings: what each of them costs alone, and all but each, "
-			   "beside the exact twin"),
+	OWN(FLAG, score_opts, apart, "apart", "Score",
+		"with several lossy settings: what each of them costs alone, and all but each, beside the "
+		"exact twin"),
 	{ 0 },
 };
 
@@ -53,7 +53,7 @@ static int score_text(
 	int more = 1;
 	s->logp = calloc((size_t)s->n, sizeof *s->logp);
 	if (!s->logp)
-		return err_set(e, ERR_MEMORY, "out of memory for %d tokens", s->n);
+		return no_memory(e, "%d tokens", s->n);
 	if (engine_submit(engine, &q, e) < 0)
 		return -1;
 	while (engine_info(engine)->start >= 0 && ids[s->first] != engine_info(engine)->start)
@@ -203,7 +203,6 @@ out:
 }
 
 const struct verb verb_score = {
-	VERB(score, "FILE"),
-	.takes = "Model|Kernels|Exactness|json",
+	VERB(score, "FILE", "Model|Kernels|Exactness|json"),
 	OPERANDS(1, 1, "FILE"),
 };

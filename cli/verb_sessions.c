@@ -15,10 +15,9 @@ static struct sessions_opts {
 } opts;
 
 static const struct setting sessions_own[] = {
-	OWN(FLAG, sessions_opts, yes, .name = "yes", .group = "Recording",
-		.doc = "delete without asking"),
-	OWN(TEXT, sessions_opts, find, .name = "find", .group = "Recording", .arg = "WORDS",
-		.doc = "list those in which the words were said, with the line around them"),
+	OWN(FLAG, sessions_opts, yes, "yes", "Recording", "delete without asking"),
+	OWN(TEXT, sessions_opts, find, "find", "Recording",
+		"list those in which the words were said, with the line around them", .arg = "WORDS"),
 	{ 0 },
 };
 
@@ -135,14 +134,18 @@ static int name_recording(const char *what, const char *name, struct err *e)
 
 static bool agreed(const char *path, const struct listed *l)
 {
-	char answer[16];
+	char *answer = NULL;
+	size_t cap = 0;
+	bool yes;
 
 	if (opts.yes)
 		return true;
 	printf("delete %s (%lld turn%s, %lld tokens%s%s)? [y/N] ", path, (long long)l->turns,
 		plural(l->turns), (long long)l->tokens, *l->text ? ": " : "", l->text);
 	out_flush(NULL);
-	return fgets(answer, sizeof answer, stdin) && (*answer == 'y' || *answer == 'Y');
+	yes = getline(&answer, &cap, stdin) > 0 && (*answer == 'y' || *answer == 'Y');
+	free(answer);
+	return yes;
 }
 
 /* Numbers mean the list as it is now: all are looked up before the first is deleted. */
@@ -214,7 +217,6 @@ static int sessions_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_sessions = {
-	VERB(sessions, "[name|delete|open …]"),
-	.takes = "json|csv|Screen",
+	VERB(sessions, "[name|delete|open …]", "json|csv|Screen"),
 	OPERANDS(0, CLI_MAX_OPERANDS, "name delete open"),
 };

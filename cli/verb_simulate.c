@@ -20,34 +20,36 @@ static struct simulate_opts {
 	.rate = 1,
 	.bandwidth = 10 };
 
-#define GROUP .group = "Simulation"
 static const struct setting simulate_own[] = {
 	LOAD_OPTIONS(simulate_opts, "Simulation"),
-	OWN(NUMBER, simulate_opts, rate, .name = "rate", GROUP, .arg = "R", .low = 1e-6, .high = 1e6,
-		.doc = "requests a second, of all replicas together; of a trace how many times as fast as "
-			   "it was"),
-	OWN(INT, simulate_opts, users, .name = "users", GROUP, .arg = "N", .high = WORKLOAD_MOST,
-		.doc = "in place of a rate: so many users, who each wait for the answer before they ask "
-			   "again"),
-	OWN(INT, simulate_opts, replicas, .name = "replicas", GROUP, .arg = "N", .low = 1,
-		.high = 10000, .doc = "engines behind the router"),
-	OWN(CHOICE, simulate_opts, router, .name = "router", GROUP, .more = router_name,
-		.doc = "which replica gets a request: see docs/simulate.md"),
-	OWN(NUMBER, simulate_opts, bandwidth, .name = "bandwidth", GROUP, .arg = "X", .low = 1e-6,
-		.high = 1e6, .unit = "GB/s", .doc = "of the link from each prefill rank, for its pages"),
-	OWN(FILE, simulate_opts, cost, .name = "cost", GROUP, .arg = "FILE",
-		.doc = "prices of a step, from --save-cost (without it and --fit: those of cutaway load "
-			   "--counted)"),
-	OWN(FILE, simulate_opts, fit, .name = "fit", GROUP, .arg = "FILE",
-		.doc = "fit the prices to the steps of this recording"),
-	OWN(FILE, simulate_opts, link_of, .name = "link-of", GROUP, .arg = "FILE",
-		.doc = "of ranks: what an exchange costs, and how much of a step they share, from this "
-			   "recording with --tensor-parallel"),
-	OWN(FILE, simulate_opts, save_cost, .name = "save-cost", GROUP, .arg = "FILE",
-		.doc = "write the prices into this file"),
-	OWN(FILE, simulate_opts, against, .name = "against", GROUP, .arg = "FILE",
-		.doc = "simulate the requests of this recording in place of a load, and print both with "
-			   "the error"),
+	OWN(NUMBER, simulate_opts, rate, "rate", "Simulation",
+		"requests a second, of all replicas together; of a trace how many times as fast as it was",
+		.arg = "R", .low = 1e-6, .high = 1e6),
+	OWN(INT, simulate_opts, users, "users", "Simulation",
+		"in place of a rate: so many users, who each wait for the answer before they ask again",
+		.arg = "N", .high = WORKLOAD_MOST),
+	OWN(INT, simulate_opts, replicas, "replicas", "Simulation", "engines behind the router",
+		.arg = "N", .low = 1, .high = 10000),
+	OWN(CHOICE, simulate_opts, router, "router", "Simulation",
+		"which replica gets a request: see docs/simulate.md", .more = router_name),
+	OWN(NUMBER, simulate_opts, bandwidth, "bandwidth", "Simulation",
+		"of the link from each prefill rank, for its pages", .arg = "X", .low = 1e-6, .high = 1e6,
+		.unit = "GB/s"),
+	OWN(FILE, simulate_opts, cost, "cost", "Simulation",
+		"prices of a step, from --save-cost (without it and --fit: those of cutaway load "
+		"--counted)",
+		.arg = "FILE"),
+	OWN(FILE, simulate_opts, fit, "fit", "Simulation",
+		"fit the prices to the steps of this recording", .arg = "FILE"),
+	OWN(FILE, simulate_opts, link_of, "link-of", "Simulation",
+		"of ranks: what an exchange costs, and how much of a step they share, from this recording "
+		"with --tensor-parallel",
+		.arg = "FILE"),
+	OWN(FILE, simulate_opts, save_cost, "save-cost", "Simulation",
+		"write the prices into this file", .arg = "FILE"),
+	OWN(FILE, simulate_opts, against, "against", "Simulation",
+		"simulate the requests of this recording in place of a load, and print both with the error",
+		.arg = "FILE"),
 	{ 0 },
 };
 
@@ -101,7 +103,7 @@ static int check_against(const struct cli *c, struct err *e)
 	static const char *const load[] = { "requests", "arrivals", "rate", "users", "think", "kind",
 		"live", "scale", "longest" };
 
-	for (size_t i = 0; opts.against && i < sizeof load / sizeof *load; i++)
+	for (size_t i = 0; opts.against && i < ARRAY_N(load); i++)
 		if (cli_given(c, load[i]))
 			return err_set(e, ERR_USAGE,
 				"--against has the requests of its recording: --%s is of a load", load[i]);
@@ -213,7 +215,7 @@ static const char *const compared[] = {
 	COMPARED(X)
 #undef X
 };
-enum { N_COMPARED = sizeof compared / sizeof *compared };
+enum { N_COMPARED = ARRAY_N(compared) };
 
 static void values_of(const struct load_point *p, double out[N_COMPARED])
 {
@@ -330,7 +332,7 @@ static int simulate_verb(const struct cli *c, struct err *e)
 	int rc;
 
 	if (!r)
-		return err_set(e, ERR_MEMORY, "no memory for a simulation");
+		return no_memory(e, "a simulation");
 	r->bar.quiet = opts.load.quiet;
 	r->s.fleet.progress = progress;
 	r->s.fleet.arg = r;
@@ -352,7 +354,7 @@ static int simulate_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_simulate = {
-	VERB(simulate, ""),
-	.takes = "ctx|Scheduler|spec|seed|max-tokens|json|csv|tensor-parallel|pipeline-parallel|"
-			 "micro-batches|sequence-parallel|link|exchange|prefill-ranks|prefill-least",
+	VERB(simulate, "",
+		"ctx|Scheduler|spec|seed|max-tokens|json|csv|tensor-parallel|pipeline-parallel|"
+		"micro-batches|sequence-parallel|link|exchange|prefill-ranks|prefill-least"),
 };

@@ -10,8 +10,8 @@ static struct tokenize_opts {
 } opts;
 
 static const struct setting tokenize_own[] = {
-	OWN(FLAG, tokenize_opts, plain, .name = "plain", .group = "Output",
-		.doc = "control tokens written in the text are text"),
+	OWN(FLAG, tokenize_opts, plain, "plain", "Output",
+		"control tokens written in the text are text"),
 	{ 0 },
 };
 
@@ -42,6 +42,5 @@ static int tokenize_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_tokenize = {
-	VERB(tokenize, ""),
-	.takes = "model|json",
+	VERB(tokenize, "", "model|json"),
 };

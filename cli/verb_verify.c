@@ -14,8 +14,8 @@ static struct verify_opts {
 } opts;
 
 static const struct setting verify_own[] = {
-	OWN(TEXT, verify_opts, range, .name = "range", .group = "Recording", .arg = "A:B",
-		.doc = "verify the rows of these steps alone: A:B, A:, :B or one step"),
+	OWN(TEXT, verify_opts, range, "range", "Recording",
+		"verify the rows of these steps alone: A:B, A:, :B or one step", .arg = "A:B"),
 	{ 0 },
 };
 
@@ -270,7 +270,6 @@ static int verify_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_verify = {
-	VERB(verify, "FILE"),
-	.takes = "model|Kernels|json",
+	VERB(verify, "FILE", "model|Kernels|json"),
 	OPERANDS(1, 1, "RECORDING"),
 };

@@ -12,8 +12,8 @@ static struct whatif_opts {
 } opts;
 
 static const struct setting whatif_own[] = {
-	OWN(FLAG, whatif_opts, verify, .name = "verify", .group = "Output",
-		.doc = "then run it for real, with the model, and compare"),
+	OWN(FLAG, whatif_opts, verify, "verify", "Output",
+		"then run it for real, with the model, and compare"),
 	{ 0 },
 };
 
@@ -65,7 +65,7 @@ static void print_table(const struct whatif *w)
 	int n_off = 0;
 
 	printf("%-46s%12s%12s%s\n", "", "recorded", "what if", w->verified ? "    for real" : "");
-	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+	for (size_t i = 0; i < ARRAY_N(figures); i++) {
 		print_row(figures[i].doc, w, figures[i].at);
 		n_off += value(&w->recorded, figures[i].at) != value(&w->again, figures[i].at);
 	}
@@ -91,7 +91,7 @@ static void add_counts(
 	struct json *j, const char *name, const struct whatif_counts *c, const char *seconds)
 {
 	json_object(j, name);
-	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+	for (size_t i = 0; i < ARRAY_N(figures); i++)
 		json_int(j, figures[i].name, value(c, figures[i].at));
 	json_real(j, seconds, c->seconds, 9);
 	json_end(j);
@@ -168,7 +168,6 @@ static int whatif_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_whatif = {
-	VERB(whatif, "FILE"),
-	.takes = "model|Scheduler|spec|json",
+	VERB(whatif, "FILE", "model|Scheduler|spec|json"),
 	OPERANDS(1, 1, "RECORDING"),
 };

@@ -11,8 +11,8 @@ static struct why_opts {
 } opts;
 
 static const struct setting why_own[] = {
-	OWN(FILE, why_opts, file, .name = "file", .group = "Recording", .arg = "FILE",
-		.doc = "the recording that is asked (without it: the newest under XDG data)"),
+	OWN(FILE, why_opts, file, "file", "Recording",
+		"the recording that is asked (without it: the newest under XDG data)", .arg = "FILE"),
 	{ 0 },
 };
 
@@ -32,7 +32,6 @@ static int why_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_why = {
-	VERB(why, "WHAT [WHERE]"),
-	.takes = "",
+	VERB(why, "WHAT [WHERE]", ""),
 	OPERANDS(1, 2, "miss evict preempt wait reject token slow price route"),
 };

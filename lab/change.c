@@ -16,12 +16,12 @@
 
 bool change_is_matrix(const struct gguf_tensor *t)
 {
-	static const char *const not [] = { "ffn_gate_inp.weight", "ssm_conv1d.weight", "ssm_dt.weight",
-		"ssm_norm.weight", "shortconv.conv.weight", "position_embd.weight",
+	static const char *const small[] = { "ffn_gate_inp.weight", "ssm_conv1d.weight",
+		"ssm_dt.weight", "ssm_norm.weight", "shortconv.conv.weight", "position_embd.weight",
 		"time_mix_lerp_fused.weight", "time_mix_r_k.weight", "channel_mix_lerp_k.weight" };
 
-	for (size_t i = 0; i < sizeof not / sizeof *not ; i++)
-		if (text_ends(t->name, not [i]))
+	for (size_t i = 0; i < ARRAY_N(small); i++)
+		if (text_ends(t->name, small[i]))
 			return false;
 	return t->n_dims > 1 && text_ends(t->name, ".weight");
 }
@@ -70,7 +70,7 @@ static int open_plan(struct change *c, struct err *e)
 	p->n = gguf_n_tensors(c->g);
 	p->tensor = calloc((size_t)p->n + 1, sizeof *p->tensor);
 	if (!p->tensor)
-		return err_set(e, ERR_MEMORY, "no memory for %d tensors", p->n);
+		return no_memory(e, "%d tensors", p->n);
 	for (int32_t i = 0; i < p->n; i++) {
 		const struct gguf_tensor *from = gguf_tensor_at(c->g, i);
 
@@ -141,7 +141,7 @@ int change_room(struct change *c, size_t bytes, struct err *e)
 	uint8_t *more = bytes > c->cap ? realloc(c->piece, bytes) : c->piece;
 
 	if (!more)
-		return err_set(e, ERR_MEMORY, "no memory for %zu MB of a tensor", bytes >> 20);
+		return no_memory(e, "%zu MB of a tensor", bytes >> 20);
 	c->piece = more;
 	c->cap = bytes > c->cap ? bytes : c->cap;
 	return 0;
@@ -156,6 +156,27 @@ int change_check_finite(
 				"tensor %s has a weight that is %s, in row %lld: the file is damaged", t->name,
 				isnan(x[i]) ? "no number" : "infinite", (long long)(row + i / t->dim[0]));
 	return 0;
+}
+
+int change_check_blocks(const struct change_tensor *t, const char *advice, struct err *e)
+{
+	const struct k_type_info *type = &k_types[t->to.type];
+
+	return t->to.dim[0] % type->block
+			   ? err_set(e, ERR_USAGE,
+					 "tensor %s has rows of %lld weights then, and %s has blocks of %d: %s",
+					 t->from->name, (long long)t->to.dim[0], type->name, type->block, advice)
+			   : 0;
+}
+
+void change_sum(const float *before, const float *after, int64_t n, double *error, double *size)
+{
+	for (int64_t i = 0; i < n; i++) {
+		const double d = (double)after[i] - (double)before[i];
+
+		*error += d * d;
+		*size += (double)before[i] * (double)before[i];
+	}
 }
 
 int change_read(const struct change_tensor *t, uint8_t *raw, float *x, struct err *e)

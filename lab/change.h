@@ -88,6 +88,10 @@ int change_room(struct change *c, size_t bytes, struct err *e);
 /* Fails for a weight that is no finite number. x: from `row` on. */
 int change_check_finite(
 	const struct gguf_tensor *t, const float *x, int64_t n, int64_t row, struct err *e);
+/* ERR_USAGE with the advice where its rows in the result are no whole blocks of its type. */
+int change_check_blocks(const struct change_tensor *t, const char *advice, struct err *e);
+/* Adds up the squares of what changed in n weights, and of them. */
+void change_sum(const float *before, const float *after, int64_t n, double *error, double *size);
 /* A tensor of the source as it is there [from->bytes] and as floats. */
 int change_read(const struct change_tensor *t, uint8_t *raw, float *x, struct err *e);
 /* Bytes [at, at + n) of a tensor of the result. */

@@ -155,7 +155,7 @@ void curve_svg(const struct curve_point *p, int n, const char *title, FILE *out)
 		W, H, W, H);
 	svg_title(title, out);
 	svg_axes(&s, out);
-	for (int m = 0; m < (int)(sizeof colour / sizeof *colour); m++) /* those that a curve takes */
+	for (int m = 0; m < (int)(ARRAY_N(colour)); m++) /* those that a curve takes */
 		svg_method(p, n, &s, m, out);
 	for (int i = 0; i < n; i++)
 		if (p[i].done && !p[i].form.bits)

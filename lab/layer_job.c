@@ -44,7 +44,7 @@ static int set_apart(
 	*apart = calloc((size_t)in->n, sizeof **apart);
 	if (!score || !*apart) {
 		free(score);
-		return err_set(e, ERR_MEMORY, "no memory for %d columns", in->n);
+		return no_memory(e, "%d columns", in->n);
 	}
 	for (int32_t c = 0; c < in->n; c++) {
 		score[c] = (float)-in->sum_abs[c];
@@ -179,7 +179,7 @@ static int scale_input(struct job *job, int32_t input, struct err *e)
 	bool all = writer;
 
 	if (!s)
-		return err_set(e, ERR_MEMORY, "no memory for %d factors", in->n);
+		return no_memory(e, "%d factors", in->n);
 	for (int32_t i = 0; i < job->p->n; i++) {
 		const struct layer_part *p = &job->p->part[i];
 
@@ -216,7 +216,6 @@ static int scale_inputs(struct job *job, struct err *e)
 /* The weights become those of the result. */
 static int take_result(struct layer_part *p, struct layer_sums *sums, struct err *e)
 {
-	const int64_t n = p->rows * p->cols;
 	float *before = p->w;
 
 	p->w = NULL;
@@ -224,12 +223,8 @@ static int take_result(struct layer_part *p, struct layer_sums *sums, struct err
 		p->w = before;
 		return -1;
 	}
-	for (int64_t i = 0; i < n && p->t->changed; i++) {
-		const double d = (double)p->w[i] - (double)before[i];
-
-		sums->error += d * d;
-		sums->size += (double)before[i] * (double)before[i];
-	}
+	if (p->t->changed)
+		change_sum(before, p->w, p->rows * p->cols, &sums->error, &sums->size);
 	free(before);
 	return 0;
 }

@@ -33,7 +33,7 @@ static void part_init(struct layer_part *p, const struct change_tensor *t)
 
 	*p = (struct layer_part){ .t = t, .cols = (int32_t)t->from->dim[0], .input = -1 };
 	p->rows = gguf_tensor_weights(t->from) / p->cols;
-	for (size_t i = 0; i < sizeof reads / sizeof *reads; i++)
+	for (size_t i = 0; i < ARRAY_N(reads); i++)
 		if (is_part(p, reads[i].name))
 			p->input = reads[i].input;
 }
@@ -48,7 +48,7 @@ static int read_part(
 	p->out = malloc(t->to.bytes);
 	p->raw = done ? NULL : malloc(t->from->bytes);
 	if (!p->w || !p->out || (!p->raw && !done))
-		return err_set(e, ERR_MEMORY, "no memory for tensor %s", t->from->name);
+		return no_memory(e, "tensor %s", t->from->name);
 	if (done ? partial_read(&c->file, c->plan.head.size + t->offset, p->out, t->to.bytes, e)
 			 : change_read(t, p->raw, p->w, e))
 		return -1;
@@ -75,7 +75,7 @@ int layer_parts_read(struct layer_parts *p, struct change *c, const struct chang
 	*p = (struct layer_parts){ .change = c, .layer = t->layer };
 	p->part = calloc((size_t)n, sizeof *p->part);
 	if (!p->part)
-		return err_set(e, ERR_MEMORY, "no memory for a layer");
+		return no_memory(e, "a layer");
 	p->n = n;
 	for (int32_t i = 0; i < n && !e->code; i++)
 		read_part(c, &p->part[i], &t[i], done, e);
@@ -100,7 +100,7 @@ int layer_part_take(struct layer_part *p, struct err *e)
 	float *w = malloc((size_t)n * sizeof *w);
 
 	if (!w)
-		return err_set(e, ERR_MEMORY, "no memory for tensor %s", p->t->from->name);
+		return no_memory(e, "tensor %s", p->t->from->name);
 	k_decode(p->t->to.type, p->out, n, w);
 	free(p->w);
 	p->w = w;
@@ -121,8 +121,7 @@ static int put_weights(struct memory_file *m, const struct layer_parts *p, struc
 	uint64_t at = start;
 
 	if (!data)
-		return err_set(
-			e, ERR_MEMORY, "no memory for a layer of %zu MB", (size_t)m->head.offset >> 20);
+		return no_memory(e, "a layer of %zu MB", (size_t)m->head.offset >> 20);
 	m->head.data = data;
 	memset(data + start, 0, m->head.offset);
 	for (int32_t i = 0; i < p->n; i++) {

@@ -108,7 +108,7 @@ int partial_open(struct partial *p, const char *path, const uint8_t *head, size_
 		.fd = -1,
 		.sums = -1 };
 	if (!p->name || !p->sums_name)
-		err_set(e, ERR_MEMORY, "no memory for a path");
+		no_memory(e, "a path");
 	else if (!open_file(p, head, n, e))
 		return 0;
 	let_go(p);
@@ -166,7 +166,7 @@ int partial_seal(struct partial *p, int32_t part, uint64_t from, uint64_t end, s
 
 void partial_remove(const char *path)
 {
-	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+	for (size_t i = 0; i < ARRAY_N(ends); i++) {
 		char *name = named(path, ends[i]);
 
 		if (name)

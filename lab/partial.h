@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/array.h"
+#include "base/no_memory.h"
 
 struct partial {
 	const char *path; /* final; must outlive this */

@@ -47,7 +47,7 @@ static void put_own(struct prune *p)
 static int plan(void *self, struct err *e)
 {
 	struct prune *p = self;
-	const char *replaced[sizeof p->number / sizeof *p->number + 2];
+	const char *replaced[ARRAY_N(p->number) + 2];
 	int n = 0;
 
 	if (p->o->method->plan(p, e))

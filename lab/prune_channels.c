@@ -54,14 +54,11 @@ static int mark_channels(struct prune *p, const struct layer_parts *parts,
 	marks = malloc((size_t)n * sizeof *marks);
 	if (score && marks) {
 		measure(p, down, &in[INPUT_DOWN], unit, score);
-		prune_least(score, n, p->channels / unit, marks, score + n);
-		prune_check_marks(marks, n, p->channels / unit, e);
+		prune_mark(p, score, n, p->channels / unit, marks, score + n, e);
 		for (int32_t i = 0; i < ffn; i++)
 			gone->channel[i] = marks[i / unit];
-		for (int32_t i = 0; i < n; i++)
-			p->lost += marks[i] ? (double)score[i] : 0;
 	} else {
-		err_set(e, ERR_MEMORY, "no memory for %d channels", ffn);
+		no_memory(e, "%d channels", ffn);
 	}
 	free(score);
 	free(marks);

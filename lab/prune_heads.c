@@ -83,13 +83,9 @@ static int mark_heads(struct prune *p, const struct layer_parts *parts,
 
 	if (measure(p, parts, in, n, m->n_heads / n * m->head_dim, score, e))
 		return -1;
-	for (int32_t at = 0; at < n; at += among) {
-		prune_least(score + at, among, groups ? p->kv_heads : k, marks + at, scratch);
-		if (prune_check_marks(marks + at, among, groups ? p->kv_heads : k, e))
+	for (int32_t at = 0; at < n; at += among)
+		if (prune_mark(p, score + at, among, groups ? p->kv_heads : k, marks + at, scratch, e))
 			return -1;
-	}
-	for (int32_t i = 0; i < n; i++)
-		p->lost += marks[i] ? (double)score[i] : 0;
 	for (int32_t i = 0; groups && i < m->n_heads; i++)
 		gone->head[i] = gone->kv_head[i / of_group];
 	return 0;

@@ -34,8 +34,10 @@ extern const struct prune_method prune_magnitude, prune_wanda, prune_layers, pru
 
 /* Marks the k least of n scores, among equals the first ones. scratch [n] */
 void prune_least(const float *score, int64_t n, int64_t k, bool *gone, float *scratch);
-/* ERR_INPUT if not exactly k are marked: a score was no number. */
-int prune_check_marks(const bool *gone, int64_t n, int64_t k, struct err *e);
+/* The same, and what they add to the stream is lost. ERR_INPUT if not exactly k are marked: a score
+ * was no number. */
+int prune_mark(struct prune *p, const float *score, int64_t n, int64_t k, bool *gone,
+	float *scratch, struct err *e);
 /* The result's <arch>.<name>. */
 int prune_set_number(struct prune *p, const char *name, uint32_t value, struct err *e);
 const struct model_config *prune_config(const struct prune *p);

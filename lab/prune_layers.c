@@ -38,7 +38,7 @@ static int measure(struct prune *p, struct err *e)
 		malloc((size_t)text->n * (size_t)text->length * (size_t)m->dim * sizeof *before);
 
 	if (!before)
-		return err_set(e, ERR_MEMORY, "no memory for a text of %d tokens", text->n * text->length);
+		return no_memory(e, "a text of %d tokens", text->n * text->length);
 	for (int32_t i = 0, n; i < plan->n && !e->code; i += n) {
 		const int32_t layer = plan->tensor[i].layer;
 
@@ -152,8 +152,7 @@ static int plan_layers(struct prune *p, struct err *e)
 	r->n_layers = n;
 	if (check_lists(p, e) || measure(p, e))
 		return -1;
-	prune_least(r->influence, n, k, r->removed, scratch);
-	if (prune_check_marks(r->removed, n, k, e) || check_kinds(p, e))
+	if (prune_mark(p, r->influence, n, k, r->removed, scratch, e) || check_kinds(p, e))
 		return -1;
 	drop(p);
 	snprintf(r->what, sizeof r->what, "%d of %d layers", k, n);

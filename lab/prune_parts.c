@@ -28,7 +28,7 @@ static bool find_axis(const struct gguf_tensor *t, const struct model_config *m,
 {
 	const char *dot = strchr(t->name + strlen("blk."), '.');
 
-	for (size_t i = 0; dot && i < sizeof axes / sizeof *axes; i++)
+	for (size_t i = 0; dot && i < ARRAY_N(axes); i++)
 		if (!strcmp(dot + 1, axes[i].name)) {
 			*out = axes[i];
 			if (out->channels && t->dim[out->dim] == 2 * (int64_t)m->ffn)
@@ -64,14 +64,8 @@ static int plan_tensor(struct prune *p, struct change_tensor *t, struct err *e)
 			e, ERR_INPUT, "tensor %s has another shape than the model's others", t->from->name);
 	t->changed = gone > 0;
 	t->to.dim[a.dim] -= gone;
-	if (t->to.dim[0] % k_types[t->to.type].block)
-		return err_set(e, ERR_USAGE,
-			"tensor %s would have rows of %lld weights, and %s has blocks of %d: remove a number "
-			"that leaves whole blocks",
-			t->from->name, (long long)t->to.dim[0], k_types[t->to.type].name,
-			k_types[t->to.type].block);
 	p->r->n_gone += gguf_tensor_weights(t->from) - gguf_tensor_weights(&t->to);
-	return 0;
+	return change_check_blocks(t, "remove a number that leaves whole blocks", e);
 }
 
 int prune_plan_parts(
@@ -191,7 +185,7 @@ static int cut_part(
 		else
 			cut_columns(part, marks, buf);
 	} else {
-		err_set(e, ERR_MEMORY, "no memory for tensor %s", part->t->from->name);
+		no_memory(e, "tensor %s", part->t->from->name);
 	}
 	free(marks);
 	free(buf);
@@ -206,7 +200,7 @@ int prune_cut(
 	struct prune_gone gone = { all, all + m->n_heads, all + m->n_heads + m->n_kv_heads };
 
 	if (!all)
-		return err_set(e, ERR_MEMORY, "no memory for the parts of a layer");
+		return no_memory(e, "the parts of a layer");
 	if (!p->o->method->parts(p, parts, in, &gone, e))
 		for (int32_t i = 0; i < parts->n && !e->code; i++)
 			cut_part(p, &parts->part[i], &gone, e);

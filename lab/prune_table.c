@@ -65,10 +65,14 @@ void prune_least(const float *score, int64_t n, int64_t k, bool *gone, float *sc
 		gone[i] = score[i] < limit || (!(score[i] > limit) && equal-- > 0);
 }
 
-int prune_check_marks(const bool *gone, int64_t n, int64_t k, struct err *e)
+int prune_mark(struct prune *p, const float *score, int64_t n, int64_t k, bool *gone,
+	float *scratch, struct err *e)
 {
-	for (int64_t i = 0; i < n; i++)
+	prune_least(score, n, k, gone, scratch);
+	for (int64_t i = 0; i < n; i++) {
 		k -= gone[i];
+		p->lost += gone[i] ? (double)score[i] : 0;
+	}
 	return k ? err_set(e, ERR_INPUT, "the model gave no numbers (a NaN) on the calibration text")
 			 : 0;
 }

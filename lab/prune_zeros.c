@@ -18,13 +18,9 @@ static int choose_type(struct prune *p, struct change_tensor *t, struct err *e)
 			"no weight of %s can be exactly zero, since its blocks have a minimum of their own or "
 			"no zero among their values: choose another --format, such as q8_0, q4_0 or f16",
 			k_types[to].name);
-	if (t->from->dim[0] % k_types[to].block)
-		return err_set(e, ERR_USAGE,
-			"tensor %s has rows of %lld weights, and %s has blocks of %d: choose another --format",
-			t->from->name, (long long)t->from->dim[0], k_types[to].name, k_types[to].block);
 	t->to.type = to;
 	p->r->n_converted += to != from;
-	return 0;
+	return change_check_blocks(t, "choose another --format", e);
 }
 
 static int plan_tensor(struct prune *p, struct change_tensor *t, struct err *e)
@@ -109,7 +105,7 @@ static int zero_matrix(struct prune *p, struct layer_part *part, struct err *e)
 	if (!score || !gone) {
 		free(score);
 		free(gone);
-		return err_set(e, ERR_MEMORY, "no memory for tensor %s", part->t->from->name);
+		return no_memory(e, "tensor %s", part->t->from->name);
 	}
 	for (int64_t i = 0; i < n; i++)
 		score[i] = fabsf(part->w[i]);

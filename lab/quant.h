@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/array.h"
+#include "base/no_memory.h"
 #include "engine/model/form.h"
 #include "event/event.h"
 #include "kernels/kernels.h"

@@ -74,20 +74,14 @@ static bool is_kept(const char *name, const char *words)
 static int choose_form(
 	struct change_tensor *t, const struct quant_options *o, struct quant_result *r, struct err *e)
 {
-	const struct gguf_tensor *from = t->from;
-
 	t->form = o->to;
-	if (from->dim[0] % k_types[t->form.type].block && o->otherwise < K_N_TYPES) {
+	if (t->from->dim[0] % k_types[t->form.type].block && o->otherwise < K_N_TYPES) {
 		t->form = (struct quant_form){ .type = o->otherwise };
 		r->n_otherwise++;
 	}
 	t->to.type = t->form.type;
-	if (!(from->dim[0] % k_types[t->to.type].block))
-		return 0;
-	return err_set(e, ERR_USAGE,
-		"tensor %s has rows of %lld weights, and %s has blocks of %d: give such tensors another "
-		"format with --else, or leave them as they are with --keep",
-		from->name, (long long)from->dim[0], k_types[t->to.type].name, k_types[t->to.type].block);
+	return change_check_blocks(t,
+		"give such tensors another format with --else, or leave them as they are with --keep", e);
 }
 
 static int plan_tensor(
@@ -171,16 +165,12 @@ static int plan(void *self, struct err *e)
 
 /* ---- a piece: PIECE_STRIPS strips of a tensor ---- */
 
-struct strip_sums {
-	double error, weights;
-};
-
 struct piece {
 	const struct change *c;
 	const struct change_tensor *t;
 	struct form_scales scales;
-	int64_t first, n, strip; /* rows of the piece, rows of a strip */
-	struct strip_sums sums[PIECE_STRIPS];
+	int64_t first, n, strip;                        /* rows of the piece, rows of a strip */
+	double error[PIECE_STRIPS], size[PIECE_STRIPS]; /* of each strip: see change_sum() */
 	atomic_bool failed;
 	struct err err; /* of the strip that set `failed` */
 };
@@ -189,19 +179,6 @@ struct piece {
 static size_t row_bytes(const struct gguf_tensor *t, enum k_type type, int64_t rows)
 {
 	return (size_t)(rows * (t->dim[0] / k_types[type].block) * k_types[type].block_bytes);
-}
-
-static struct strip_sums compare(const float *x, const float *y, int64_t n)
-{
-	struct strip_sums s = { 0 };
-
-	for (int64_t i = 0; i < n; i++) {
-		const double d = (double)y[i] - (double)x[i];
-
-		s.error += d * d;
-		s.weights += (double)x[i] * (double)x[i];
-	}
-	return s;
 }
 
 static int round_strip(struct piece *p, int64_t i, uint8_t *scratch, struct err *e)
@@ -222,7 +199,7 @@ static int round_strip(struct piece *p, int64_t i, uint8_t *scratch, struct err 
 		form_row(&p->t->form, &p->scales, p->first + at + r, x + r * from->dim[0],
 			(int32_t)from->dim[0], out + row_bytes(from, p->t->to.type, r));
 	k_decode(p->t->to.type, out, n, y);
-	p->sums[i] = compare(x, y, n);
+	change_sum(x, y, n, &p->error[i], &p->size[i]);
 	return 0;
 }
 
@@ -250,8 +227,8 @@ static int round_piece(
 	if (p->failed)
 		return err_set(e, p->err.code, "%s", p->err.text);
 	for (int64_t i = 0; i < strips; i++) {
-		q->sums.error += p->sums[i].error;
-		q->sums.size += p->sums[i].weights;
+		q->sums.error += p->error[i];
+		q->sums.size += p->size[i];
 	}
 	return change_put(&q->c, t, row_bytes(t->from, t->to.type, p->first), q->c.piece, bytes, e);
 }
@@ -289,7 +266,7 @@ static int whole_scales(
 		return 0;
 	x = malloc((size_t)n * sizeof *x);
 	if (!x)
-		return err_set(e, ERR_MEMORY, "no memory for tensor %s", t->from->name);
+		return no_memory(e, "tensor %s", t->from->name);
 	rc = change_room(c, t->from->bytes, e) || change_read(t, c->piece, x, e) ||
 		 form_scales_make(&t->form, s, x, n / t->from->dim[0], t->from->dim[0], e);
 	free(x);

@@ -12,9 +12,9 @@ static struct count_opts {
 } opts;
 
 static const struct setting count_own[] = {
-	OWN(FLAG, count_opts, lines, .name = "lines", .group = "Output", .doc = "count lines instead"),
-	OWN(INT, count_opts, least, .name = "least", .group = "Output", .arg = "N", .high = 1000,
-		.unit = "bytes", .doc = "only lines of at least N bytes"),
+	OWN(FLAG, count_opts, lines, "lines", "Output", "count lines instead"),
+	OWN(INT, count_opts, least, "least", "Output", "only lines of at least N bytes", .arg = "N",
+		.high = 1000, .unit = "bytes"),
 	{ 0 },
 };
 
@@ -41,7 +41,6 @@ static const char verb_help_count[] = "how long a file is\n\n"
 									  "cutaway count --lines text.txt\n";
 
 const struct verb verb_count = {
-	VERB(count, "FILE"),
-	.takes = "json", /* options of others, by group or by name */
+	VERB(count, "FILE", "json"), /* options of others, by group or by name */
 	OPERANDS(1, 1, "FILE"),
 };

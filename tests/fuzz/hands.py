@@ -28,7 +28,7 @@ def stems(pattern):
 
 # Each command and setting, with the words of its table.
 NAMES = {m[1]: re.findall('"([^"]*)"', (re.search(r"SETTING_WORDS\(([^)]*)\)", m[2]) or [0, ""])[1])
-         for m in re.finditer(r'\.name = "([a-z0-9-]+)"(.*?)(?=\.name = |\Z)', TABLE, re.S)}
+         for m in re.finditer(r'(?:\.name = |(?:ACT|CHAT)\([^"]*)"([a-z0-9-]+)"(.*?)(?=\.name = |\n\t?(?:ACT|CHAT)\(|\Z)', TABLE, re.S)}
 VIEWS, LESSONS = stems("tui/views/help/*.txt"), stems("demos/lessons/*.md")
 MODELS = glob.glob(os.path.join(ROOT, "tests/data/zoo/*.gguf")) + glob.glob(os.path.join(ROOT, "demos/models/family/*.gguf"))
 EXPRESSIONS = ["entropy > 3", "p < 0.5", "step > 5", "token = 'a'", "nonsense(", "(select count(*) from token)", "'", "1/0", "max(p)"]

@@ -167,6 +167,7 @@ def test_the_present(suite):
             s.wait("the past: step 19")
             if focus == "typed":
                 s.type("draft")
+                s.wait("› draft")
             if focus == "views":
                 s.keys("C-o")
                 s.wait("Esc back")
@@ -708,8 +709,9 @@ def test_a_loop_is_held(suite):
         enter(s, "/max-tokens 6")
         enter(s, "j k l")
         s.wait("limit of 6 tokens")
-        enter(s, "/pace fast")
-        s.wait("steps a second up to 1000, or off")
+        for bad in ("fast", "1e-300"):  # a step a month is none
+            enter(s, "/pace " + bad)
+            s.wait(f"/pace {bad}: steps a second, 0.001 to 1000, or off")
         suite.quit(s)
         gaps = rows(s, "r.db", "SELECT t_ns - lag(t_ns) OVER (ORDER BY seq) FROM token WHERE request = (SELECT max(request) FROM request)")
         if len(gaps) != 6 or min(g[0] for g in gaps[1:]) < 5e7:  # the end of a step, which may have begun late

@@ -566,6 +566,32 @@ def test_diff():
     check("diff needs two files", cutaway("diff", paths[0])[0] == 2 and cutaway("diff", paths[0], "/nowhere.db")[0] == 4)
     status, out, err = cutaway("diff", "--side-by-side", *paths[1:])
     check("diff --side-by-side wants a terminal", status != 0 and "terminal" in err and not out, f"{out} {err}")
+    check("diff --side-by-side ends with its terminal, though whoever has it goes on", ends_with_terminal("diff", "--side-by-side", *paths[1:]))
+
+
+def ends_with_terminal(*args):
+    """Whether a program ends when its terminal is closed, of which only the session's leader is told."""
+    told, tell = os.pipe()
+    leader, terminal = pty.fork()
+    if not leader:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        child = subprocess.Popen([PROGRAM, *args], env={**os.environ, **HOMES, "TERM": "xterm"},
+                                 preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+        try:
+            child.wait(10)
+            os.write(tell, b"ended")
+        except subprocess.TimeoutExpired:
+            child.kill()
+        os._exit(0)
+    os.close(tell)
+    drawn = b""
+    while b"quit" not in drawn:
+        drawn += os.read(terminal, 4096)
+    os.close(terminal)
+    ended = os.read(told, 16) == b"ended"
+    os.waitpid(leader, 0)
+    os.close(told)
+    return ended
 
 
 def test_certify():

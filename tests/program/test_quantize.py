@@ -203,7 +203,7 @@ def test_curve():
           open(at("c.csv"), encoding="ascii").read().count("\n") == 4 and "</svg>" in open(at("c.svg"), encoding="utf-8").read())
     told = json.loads(cutaway("curve", "--json", "--bits", "off", "--formats", "q4_0", "f32.gguf", at("text"))[1])
     check("--json", [p["form"] for p in told["points"]] == ["Q4_0"] and told["points"][0]["mean_kl"] > 0, told)
-    for words, args in (("2 to 8", ("--bits", "9")), ("no such format", ("--formats", "q9")), ("awq", ("--methods", "magic")),
+    for words, args in (("2 to 8", ("--bits", "9")), ("2 to 8", ("--bits", "4.5")), ("no such format", ("--formats", "q9")), ("awq", ("--methods", "magic")),
                         ("no points", ("--bits", "off", "--formats", "off")), ("row or tensor", ("--group", "many"))):
         status, out, err = cutaway("curve", *args, "f32.gguf", at("text"))
         check(f"curve {' '.join(args)} is refused", status == 2 and words in err and not out, err)

@@ -156,6 +156,8 @@ def test_delete():
     status, out, _ = cutaway("sessions", "delete", "foal", stdin="n\n")
     check("deletion asks, and no is no", status == 0 and "[y/N]" in out and len(listed()) == 4, out)
     check("so is the end of the input", cutaway("sessions", "delete", "foal")[0] == 0 and len(listed()) == 4)
+    status, out, _ = cutaway("sessions", "delete", "1", "2", stdin="n" * 15 + "y\n")
+    check("a line is one answer, however long", status == 0 and out.count("kept") == 2 and len(listed()) == 4, out)
     status, out, _ = cutaway("sessions", "delete", "foal", stdin="y\n")
     check("yes deletes", status == 0 and len(listed()) == 3, out)
     status, _, err = cutaway("sessions", "delete", "--yes", "1")

@@ -25,7 +25,7 @@ static void mask_signals(int how, bool interrupt)
 	sigset_t set;
 
 	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
+	for (size_t i = 0; i < ARRAY_N(caught); i++)
 		if (interrupt || caught[i] != SIGINT)
 			sigaddset(&set, caught[i]);
 	pthread_sigmask(how, &set, NULL);
@@ -43,7 +43,7 @@ int app_open_signals(struct err *e)
 
 	mask_signals(SIG_BLOCK, true);
 	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
+	for (size_t i = 0; i < ARRAY_N(caught); i++)
 		sigaddset(&set, caught[i]);
 	fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 	return fd < 0 ? err_set(e, ERR_IO, "signalfd: %s", strerror(errno)) : fd;
@@ -76,37 +76,33 @@ void app_suspend(struct app *a)
 	resize(a);
 }
 
-int app_open(struct app *a, const struct app_mode *mode, void *data, const struct tui_options *o,
-	struct err *e)
+void app_init(struct app *a, const struct app_mode *mode)
 {
-	struct term_options to = {
-		.ascii = o->ascii, .no_color = o->no_color, .light = o->light, .dark = o->dark
-	};
+	a->mode = mode;
+	a->back = a->zoom = a->signal_fd = -1;
+	a->focus = FOCUS_PROMPT;
+	a->state.token = a->state.page = a->state.layer = a->state.head = -1;
+	a->host.views = views;
+	a->dirty = true;
+	timeline_init(&a->timeline);
+}
+
+int app_open(struct app *a, const struct tui_options *o, struct err *e)
+{
 	struct prompt_options po = {
 		.history = o->history, .complete = commands_complete, .arg = &a->host
 	};
 	int w, h;
 
-	a->mode = mode;
-	a->mode_data = data;
-	a->back = -1;
 	a->then = o->then;
 	a->own = o->record;
-	a->signal_fd = -1;
-	a->focus = FOCUS_PROMPT;
-	a->zoom = -1;
-	a->state.token = -1;
-	a->state.page = a->state.layer = a->state.head = -1;
-	a->host.views = views;
-	a->dirty = true;
-	timeline_init(&a->timeline);
 	charset_open();
 	signal(SIGPIPE, SIG_IGN);
 	if (breaks_open(&a->breaks, e) < 0)
 		return -1;
 	a->state.breaks = a->breaks;
 	if ((a->signal_fd = app_open_signals(e)) < 0 || prompt_open(&po, e) < 0 ||
-		term_open(&a->term, &to, e) < 0)
+		term_open(&a->term, &o->term, e) < 0)
 		return -1;
 	a->canvas.ascii = term_ascii(a->term);
 	a->canvas.mono = term_theme(a->term)->depth == THEME_MONO;
@@ -143,7 +139,7 @@ void app_close(struct app *a)
 	if (a->signal_fd < 0)
 		return;
 	/* the program ends and prints the recording's path: another signal must not interrupt that */
-	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+	for (size_t i = 0; i < ARRAY_N(ends); i++)
 		signal(ends[i], SIG_IGN);
 	app_close_signals(a->signal_fd);
 }
@@ -160,6 +156,12 @@ void app_say(struct app *a, enum app_say kind, const char *fmt, ...)
 	a->message_kind = kind;
 	a->message_ns = now_ns();
 	a->dirty = true;
+}
+
+void app_complain(struct app *a, const struct err *e)
+{
+	if (e->code)
+		app_say(a, SAY_ERROR, "%s", e->text);
 }
 
 void app_tell(void *app, const char *text)
@@ -183,13 +185,13 @@ FILE *app_write(struct app *a, struct err *e)
 {
 	a->writing.out = open_memstream(&a->writing.text, &a->writing.size);
 	if (!a->writing.out)
-		err_set(e, ERR_MEMORY, "no memory for a text");
+		no_memory(e, "a text");
 	return a->writing.out;
 }
 
 int app_show_written(struct app *a, const char *title, struct err *e)
 {
-	const int rc = fclose(a->writing.out) ? err_set(e, ERR_MEMORY, "no memory for a text") : 0;
+	const int rc = fclose(a->writing.out) ? no_memory(e, "a text") : 0;
 
 	if (!rc)
 		app_show(a, title, a->writing.text);
@@ -204,8 +206,9 @@ void app_command(struct app *a, const char *line)
 	a->message_ns = 0; /* a notice is about the command before */
 	if (*line == '/' && !line[1 + strspn(line + 1, " ")])
 		app_palette(a, NULL, PALETTE_ALL, "");
-	else if (commands_run(&a->host, line, &e) < 0)
-		app_say(a, SAY_ERROR, "%s", e.text);
+	else
+		commands_run(&a->host, line, &e);
+	app_complain(a, &e);
 	a->dirty = true;
 }
 
@@ -217,13 +220,13 @@ static int choose_mean(int32_t *out, const char *what, const char *text, int64_t
 
 	if (!strcmp(text, "mean") || !strcmp(text, "-1")) {
 		*out = -1;
-		return 1;
+		return 0;
 	}
 	if (!*text || *end || value < 0 || (n > 0 && value >= n))
 		return err_set(e, ERR_USAGE, "/%s %.40s: mean or a number from 0 to %lld is needed", what,
 			text, (long long)(n > 0 ? n - 1 : 0));
 	*out = (int32_t)value;
-	return 1;
+	return 0;
 }
 
 static int choose_head(struct app *a, const char *text, struct err *e)
@@ -254,47 +257,47 @@ static int switch_look(struct app *a, const char *what, const char *text, bool *
 
 	*to = on == as;
 	app_say(a, SAY_INFO, "%s: %s", what, on ? "on" : "off");
-	return 1;
+	return 0;
 }
 
 int app_act(struct app *a, enum command_act act, const char *text, struct err *e)
 {
 	a->dirty = true;
 	switch (act) {
-	case ACT_VIEW: look(a, text); return 1;
-	case ACT_ZOOM: app_toggle_zoom(a); return 1;
+	case ACT_VIEW: look(a, text); return 0;
+	case ACT_ZOOM: app_toggle_zoom(a); return 0;
 	case ACT_MARKDOWN: return switch_look(a, "Markdown", text, &a->state.marks, false);
 	case ACT_THOUGHTS: return switch_look(a, "thoughts", text, &a->state.thoughts, true);
 	case ACT_TOKENS: return switch_look(a, "tokens", text, &a->state.pieces, true);
 	case ACT_TINT: return switch_look(a, "tint", text, &a->state.plain, false);
-	case ACT_PROJECTOR: app_projector(a, turned(text, a->projector)); return 1;
+	case ACT_PROJECTOR: app_projector(a, turned(text, a->projector)); return 0;
 	case ACT_THEME:
 		term_set_theme(a->term, !strcmp(text, "light"), term_theme(a->term)->projector);
-		return 1;
-	case ACT_HELP: app_palette(a, NULL, PALETTE_ALL, text); return 1;
+		return 0;
+	case ACT_HELP: app_palette(a, NULL, PALETTE_ALL, text); return 0;
 	case ACT_SETTINGS:
 		app_palette(a, "settings that differ from their defaults", PALETTE_CHANGED, "");
-		return 1;
+		return 0;
 	case ACT_BREAK:
 	case ACT_TBREAK:
 	case ACT_WATCH:
 	case ACT_FIND:
 	case ACT_RFIND:
-	case ACT_PRINT: return app_break(a, act, text, e) ? -1 : 1;
-	case ACT_PRESET: return app_preset(a, text, e) ? -1 : 1;
-	case ACT_SESSIONS: return app_sessions(a, text, e) ? -1 : 1;
-	case ACT_SESSION: return app_session(a, text, e) ? -1 : 1;
-	case ACT_GREP: return app_grep(a, text, e) ? -1 : 1;
-	case ACT_EXPORT: return app_picture(a, text, e) ? -1 : 1;
-	case ACT_INFO: return app_info(a, text, e) ? -1 : 1;
-	case ACT_WHY: return app_why(a, text, e) ? -1 : 1;
-	case ACT_LENS: return app_lens(a, text, e) ? -1 : 1;
+	case ACT_PRINT: return app_break(a, act, text, e);
+	case ACT_PRESET: return app_preset(a, text, e);
+	case ACT_SESSIONS: return app_sessions(a, text, e);
+	case ACT_SESSION: return app_session(a, text, e);
+	case ACT_GREP: return app_grep(a, text, e);
+	case ACT_EXPORT: return app_picture(a, text, e);
+	case ACT_INFO: return app_info(a, text, e);
+	case ACT_WHY: return app_why(a, text, e);
+	case ACT_LENS: return app_lens(a, text, e);
 	case ACT_LAYER:
 		return choose_mean(&a->state.layer, "layer", text, a->timeline.session.n_layers, e);
 	case ACT_HEAD: return choose_head(a, text, e);
-	case ACT_TREE: app_look(a, VIEW_TREE, true); return 1;
-	case ACT_QUIT: a->quit = true; return 1;
-	default: return 0;
+	case ACT_TREE: app_look(a, VIEW_TREE, true); return 0;
+	case ACT_QUIT: a->quit = true; return 0;
+	default: return 1;
 	}
 }
 

@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <sys/poll.h>
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "tui/app/commands.h"
 #include "tui/app/layout.h"
@@ -131,8 +130,9 @@ static inline int app_zoom(const struct app *a)
 }
 
 /* app.c */
-int app_open(struct app *a, const struct app_mode *mode, void *data, const struct tui_options *o,
-	struct err *e);
+void app_init(struct app *a, const struct app_mode *mode); /* of one that is zero but for its host
+															*/
+int app_open(struct app *a, const struct tui_options *o, struct err *e);
 /* Draws the last frame, with a text on what happens until app_close(); keys and signals are
  * ignored. */
 void app_end(struct app *a, const char *words);
@@ -140,6 +140,8 @@ void app_close(struct app *a);
 int app_run(struct app *a, struct err *e);
 void app_say(struct app *a, enum app_say kind, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Says the error, if there is one. */
+void app_complain(struct app *a, const struct err *e);
 /* opens a popup; copies the text */
 void app_show(struct app *a, const char *title, const char *text);
 /* The same with what is written to the stream; it is one at a time. NULL, with the error: no
@@ -148,7 +150,7 @@ FILE *app_write(struct app *a, struct err *e);
 int app_show_written(struct app *a, const char *title, struct err *e);
 void app_command(struct app *a, const char *line);
 void app_suspend(struct app *a); /* Ctrl-Z */
-/* Commands that are the same in chat and replay; 1: done, 0: not one of them, -1: error. */
+/* Commands that are the same in chat and replay; 0: done, 1: not one of them, -1: error. */
 int app_act(struct app *a, enum command_act act, const char *text, struct err *e);
 
 /* app_why.c: /why WHAT [WHERE], answered in a popup. */

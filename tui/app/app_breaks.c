@@ -9,22 +9,6 @@ static int64_t step_of(struct app *a)
 	return s ? s->s.step : 0;
 }
 
-static void show_or_say(
-	struct app *a, const char *title, char *say, const char *text, const char *added)
-{
-	const char *which = strncmp(text, "off", 3) ? NULL : text + 3 + strspn(text + 3, " ");
-
-	if (say)
-		app_show(a, title, say);
-	else if (which && *which)
-		app_say(a, SAY_INFO, "of the %s %s is taken away", title, which);
-	else if (which)
-		app_say(a, SAY_INFO, "all %s are taken away", title);
-	else
-		app_say(a, SAY_INFO, added, text);
-	free(say);
-}
-
 static int breaks_go_to(struct app *a, const char *expr, bool back, struct err *e)
 {
 	const char *path = a->mode->recording(a, e);
@@ -62,32 +46,31 @@ static int print(struct app *a, const char *expr, struct err *e)
 	return 0;
 }
 
+static int add_or_list(struct app *a, enum breaks_kind kind, const char *text, struct err *e)
+{
+	char *say;
+
+	if (breaks_command(a->breaks, kind, text, &say, e))
+		return -1;
+	if (!*text && say)
+		app_show(a, kind == BREAKS_WATCH ? "watches" : "breakpoints", say);
+	else if (say)
+		app_say(a, SAY_INFO, "%s", say);
+	free(say);
+	if (a->mode->breaks_changed)
+		a->mode->breaks_changed(a);
+	return 0;
+}
+
 int app_break(struct app *a, enum command_act act, const char *text, struct err *e)
 {
-	static const struct {
-		enum command_act act;
-		enum breaks_kind kind;
-		const char *title, *added;
-	} of[] = {
-		{ ACT_BREAK, BREAKS_BREAK, "breakpoints", "breakpoint set: it holds after a step with %s" },
-		{ ACT_TBREAK, BREAKS_ONCE, "breakpoints",
-			"breakpoint set, for once: it holds after a step with %s" },
-		{ ACT_WATCH, BREAKS_WATCH, "watches", "watching %s: /view watch shows it step by step" },
-	};
-
-	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-		char *say;
-
-		if (of[i].act != act)
-			continue;
-		if (breaks_command(a->breaks, of[i].kind, text, &say, e))
-			return -1;
-		show_or_say(a, of[i].title, say, text, of[i].added);
-		if (a->mode->breaks_changed)
-			a->mode->breaks_changed(a);
-		return 0;
+	switch (act) {
+	case ACT_BREAK: return add_or_list(a, BREAKS_BREAK, text, e);
+	case ACT_TBREAK: return add_or_list(a, BREAKS_ONCE, text, e);
+	case ACT_WATCH: return add_or_list(a, BREAKS_WATCH, text, e);
+	case ACT_PRINT: return print(a, text, e);
+	default: return breaks_go_to(a, text, act == ACT_RFIND, e);
 	}
-	return act == ACT_PRINT ? print(a, text, e) : breaks_go_to(a, text, act == ACT_RFIND, e);
 }
 
 struct view_text app_look_at(struct app *a, const struct watch_hit *hit)
@@ -114,25 +97,23 @@ static void take_search(struct app *a)
 	switch (breaks_found(a->breaks, &at, &e)) {
 	case SEARCH_FOUND:
 		at.step = at.step < TL_INT_MAX ? at.step : TL_INT_MAX; /* of a recording that lies */
-		if (a->host.act(a->host.arg, ACT_GOTO, "", (double)at.step, &e) < 0) {
-			app_say(a, SAY_ERROR, "%s", e.text);
-			break;
-		}
-		app_say(a, SAY_INFO, "step %lld%s: %s", (long long)at.step, app_look_at(a, &at).text,
-			breaks_searched(a->breaks));
+		if (!a->host.act(a->host.arg, ACT_GOTO, "", (double)at.step, &e))
+			app_say(a, SAY_INFO, "step %lld%s: %s", (long long)at.step, app_look_at(a, &at).text,
+				breaks_searched(a->breaks));
 		break;
 	case SEARCH_NOTHING:
 		app_say(a, SAY_INFO,
 			"no step that way for which %s holds; /find looks forward, /rfind back",
 			breaks_searched(a->breaks));
 		break;
-	case SEARCH_FAILED: app_say(a, SAY_ERROR, "%s", e.text); break;
 	case SEARCH_RUNS:
 		app_say(a, SAY_INFO, "searching for %s: step %lld (^C stops)", breaks_searched(a->breaks),
 			(long long)at.step);
 		break;
+	case SEARCH_FAILED:
 	case SEARCH_NONE: break;
 	}
+	app_complain(a, &e);
 }
 
 void app_breaks_work(struct app *a)

@@ -105,7 +105,7 @@ int app_info(struct app *a, const char *what, struct err *e)
 
 	if (!n)
 		return show(a, e);
-	for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+	for (size_t i = 0; i < ARRAY_N(other); i++)
 		if (!strncmp(other[i].name, what, n))
 			return app_break(a, other[i].act, "", e);
 	return err_set(

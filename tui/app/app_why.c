@@ -108,12 +108,12 @@ static int answer(
 	int rc = -1;
 
 	if (!out)
-		return err_set(e, ERR_MEMORY, "no memory for an answer");
+		return no_memory(e, "an answer");
 	if (!why_open(&w, path, e))
 		rc = why_find(w, what, where, a->host.replay || a->past ? &here : NULL, out, e);
 	why_close(w);
 	if (fclose(out))
-		rc = err_set(e, ERR_MEMORY, "no memory for an answer");
+		rc = no_memory(e, "an answer");
 	lettered = rc ? NULL : with_letters(text);
 	if (!rc) {
 		snprintf(title, sizeof title, "why %.20s%s%.40s", what, *where ? " " : "", where);
@@ -152,9 +152,9 @@ void app_why_here(struct app *a)
 	const char *what = "token";
 	struct err e = { 0 };
 
-	for (size_t i = 0; i < sizeof of_view / sizeof *of_view; i++)
+	for (size_t i = 0; i < ARRAY_N(of_view); i++)
 		if (of_view[i].view == a->focus)
 			what = of_view[i].what;
-	if (app_why(a, what, &e) < 0)
-		app_say(a, SAY_ERROR, "%s", e.text);
+	app_why(a, what, &e);
+	app_complain(a, &e);
 }

@@ -13,10 +13,11 @@ enum { NOTE_LENGTH = 140 }; /* of two lines on a small screen */
 #define REPLAY COMMAND_REPLAY
 #define BOTH (COMMAND_LIVE | COMMAND_REPLAY)
 #define LESSON COMMAND_LESSON
-#define ROW(type_, ...)                                                                            \
+#define ROW(type_, name_, group_, doc_, ...)                                                       \
 	&(const struct setting)                                                                        \
 	{                                                                                              \
-		.type = SETTING_##type_, .when = SETTING_ANY, __VA_ARGS__                                  \
+		.type = SETTING_##type_, .when = SETTING_ANY, .name = (name_), .group = (group_),          \
+		.doc = (doc_), __VA_ARGS__                                                                 \
 	}
 
 /* Every row of the settings, then the chat's own settings, then commands that act. */
@@ -128,7 +129,7 @@ static char *whole_value(const struct setting *s, const char *arg, struct err *e
 	}
 	if (asprintf(&whole, "%s%s", at < 0 ? "" : l.name[at], at < 0 ? arg : arg + n) >= 0)
 		return whole;
-	err_set(e, ERR_MEMORY, "no memory for a setting");
+	no_memory(e, "a setting");
 	return NULL;
 }
 
@@ -288,7 +289,7 @@ int commands_run(const struct command_host *h, const char *line, struct err *e)
 	line += 1 + strcspn(line + 1, " \t\n");
 	arg = argument(before, line + strspn(line, " \t\n"));
 	if (!arg)
-		return err_set(e, ERR_MEMORY, "no memory for a command");
+		return no_memory(e, "a command");
 	result = command_run(h, c, arg, &own);
 	free(arg);
 	return result < 0 ? commands_refused(c->act == ACT_SET ? own.text : c->s->name, &own, e)

@@ -18,7 +18,8 @@ enum command_act {
 
 struct command_host {
 	struct answer_settings *settings;
-	bool replay; /* no engine: only the commands that make sense there */
+	/* no engine: only the commands that make sense there, which call `act` alone */
+	bool replay;
 	bool lesson; /* a stranger's lesson types: only what the table lets it */
 	const struct view *const *views;
 	int32_t vocab;                       /* of the model; 0: not known */

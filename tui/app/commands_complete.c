@@ -64,25 +64,24 @@ static void add_columns(struct list *l, const char *begun, size_t n)
 	}
 }
 
+/* settings: those alone, for /set. */
+static void add_commands(
+	struct list *l, const struct command_host *h, bool settings, const char *begun, size_t n)
+{
+	for (const struct command *c = commands; c->s; c++)
+		if (commands_usable(h, c) && (!settings || c->kind != COMMAND_ACT))
+			offer(l, settings ? "" : "/", c->s->name, begun, n);
+}
+
 /* Aliases from debuggers and git, and names of views, are offered where no command has this
  * prefix. */
 static void add_names(struct list *l, const struct command_host *h, const char *begun, size_t n)
 {
-	for (const struct command *c = commands; c->s; c++)
-		if (commands_usable(h, c))
-			offer(l, "/", c->s->name, begun, n);
+	add_commands(l, h, false, begun, n);
 	for (const struct command_alias *a = command_aliases; !l->n && a->name; a++)
 		offer(l, "/", a->name, begun, n);
 	for (struct command_names v = commands_views(h); !l->n && v.n-- > 0;)
 		offer(l, "/", v.name[v.n], begun, n);
-}
-
-/* Settings by their own commands, for /set. */
-static void add_settings(struct list *l, const struct command_host *h, const char *begun, size_t n)
-{
-	for (const struct command *c = commands; c->s; c++)
-		if (commands_usable(h, c) && c->kind != COMMAND_ACT)
-			offer(l, "", c->s->name, begun, n);
 }
 
 /* Values are completed where they stand: the first word after the name of a setting, the second
@@ -97,7 +96,7 @@ static void add_values(
 
 	word += strspn(word, " \t\n");
 	if (c->act == ACT_SET && word == begun) {
-		add_settings(l, h, begun, n);
+		add_commands(l, h, true, begun, n);
 		return;
 	}
 	if (c->act == ACT_SET) {

@@ -1,7 +1,6 @@
 /* See palette.h. */
 #include "tui/app/palette.h"
 
-#include "base/array.h"
 #include "base/near.h"
 #include "tui/views/view_util.h"
 
@@ -20,7 +19,7 @@ static void free_item(struct palette_item *i)
 {
 	const char *const text[] = { i->name, i->value, i->text, i->more, i->line };
 
-	for (size_t k = 0; k < sizeof text / sizeof *text; k++)
+	for (size_t k = 0; k < ARRAY_N(text); k++)
 		free((void *)(uintptr_t)text[k]);
 }
 

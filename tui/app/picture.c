@@ -191,7 +191,7 @@ static int picture_write(struct app *a, const struct picture *p, FILE *out, stru
 	int rc = 0;
 
 	if (!svg)
-		return err_set(e, ERR_MEMORY, "no memory for a picture of %dx%d cells", p->w, p->h);
+		return no_memory(e, "a picture of %dx%d cells", p->w, p->h);
 	if (p->png)
 		rc = write_png(out, svg, size, e);
 	else
@@ -231,7 +231,7 @@ int picture_open(
 {
 	*o = malloc(sizeof **o);
 	if (!*o)
-		return err_set(e, ERR_MEMORY, "no memory for a screen");
+		return no_memory(e, "a screen");
 	return offscreen_open(*o, path, p->w, p->h, e) || go(*o, path, at, e) ? -1 : 0;
 }
 
@@ -327,7 +327,7 @@ int app_picture(struct app *a, const char *text, struct err *e)
 	p.png = !memcmp(text + n - 4, ".png", 4);
 	name = take_words(a, &p, text + n, e) ? NULL : strndup(text, n);
 	if (!name)
-		return err_set(e, ERR_MEMORY, "no memory for a name"); /* the first error stays */
+		return no_memory(e, "a name"); /* the first error stays */
 	rc = write_new(a, &p, name, e);
 	if (!rc)
 		app_say(a, SAY_INFO, "%s at step %lld, %dx%d cells, was drawn in %s",
@@ -362,16 +362,9 @@ int offscreen_open(struct offscreen *o, const char *path, int w, int h, struct e
 	struct app *a = &o->app;
 	struct prompt_options po = { .complete = commands_complete, .arg = &a->host };
 
-	*o = (struct offscreen){ .player = NULL };
-	a->mode = &offscreen_mode;
-	a->mode_data = o;
-	a->focus = FOCUS_PROMPT;
-	a->zoom = -1;
-	a->state.token = a->state.page = a->state.layer = a->state.head = -1;
-	a->host.views = views;
-	a->host.replay = true;
-	a->prompt_hidden = true;
-	timeline_init(&a->timeline);
+	*o =
+		(struct offscreen){ .app = { .mode_data = o, .host.replay = true, .prompt_hidden = true } };
+	app_init(a, &offscreen_mode);
 	return prompt_open(&po, e) || canvas_resize(&a->canvas, w, h, e) ||
 				   player_open(&o->player, path, e)
 			   ? -1

@@ -1,7 +1,7 @@
 /* The file of `chat --commands`: reads its lines without blocking. Thread: the UI's. */
 #pragma once
 
-#include "base/err.h"
+#include "base/no_memory.h"
 
 struct script;
 

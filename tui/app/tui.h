@@ -7,9 +7,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/err.h"
+#include "base/no_memory.h"
 #include "engine/core/engine.h"
 #include "sessions/history/resumed.h"
+#include "tui/term/term.h"
 
 /* Somebody else who uses the session of a chat: a server. */
 struct session;
@@ -51,8 +52,7 @@ struct tui_options {
 	const struct tui_guest *guest; /* or NULL */
 	const char *history;           /* readline history file, or NULL */
 	const char *not_recorded;      /* why recording failed, or NULL */
-	/* forced; otherwise found out from locale, terminal, NO_COLOR */
-	bool ascii, no_color, light, dark;
+	struct term_options term;
 	bool projector;    /* chat, replay: begins with /projector on */
 	size_t ring_bytes; /* size of the event ring; 0: RING_BYTES. Tests let a small one overflow */
 	/* A replay computes only for a deep look: with engine.model if it is given, else with the file
@@ -70,8 +70,8 @@ struct tui_end {
 
 /* Runs until the user quits. Returns 0, or -1 with the error; the terminal is restored. */
 int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e);
-/* Plays a recording on the same screens. Needs no model. Uses only ascii, no_color, light, dark,
- * follow, and for deep looks engine.model and model_else. */
+/* Plays a recording on the same screens. Needs no model. Uses only term, follow, and for deep
+ * looks engine.model and model_else. */
 int tui_replay(const char *path, const struct tui_options *o, struct err *e);
 /* Writes a recording as a terminal recording of w x h (asciicast v2): the replay's screens, at the
  * recorded pace. progress may be NULL; false stops. */

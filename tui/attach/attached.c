@@ -29,8 +29,8 @@ static void ask_waiting(struct app *a)
 
 	if (!text)
 		return;
-	if (attach_ask(m->server, text, EV_REQUEST_KIND_chat, &m->settings, &e))
-		app_say(a, SAY_ERROR, "%s", e.text);
+	attach_ask(m->server, text, EV_REQUEST_KIND_chat, &m->settings, &e);
+	app_complain(a, &e);
 	free(text);
 	app_follow_newest(a);
 	a->dirty = true;
@@ -109,8 +109,8 @@ static int act(void *arg, enum command_act what, const char *text, double number
 	const int done = app_act(a, what, text, e);
 
 	(void)number;
-	if (done)
-		return done < 0 ? -1 : 0;
+	if (done <= 0)
+		return done;
 	switch (what) {
 	case ACT_NEW: return begin_anew(a, e);
 	case ACT_SYSTEM: return set_system(a, text, e);
@@ -254,11 +254,9 @@ int tui_attach(
 	struct attached m = {
 		.server = server, .settings = o->answer, .waiting = { .why = "waiting for the answer" }
 	};
-	struct app a = { .attached = &m };
+	struct app a = { .attached = &m, .state.waiting = &m.waiting };
 	int rc = -1;
 
-	a.signal_fd = -1;
-	a.state.waiting = &m.waiting;
 	m.settings.stop = (struct setting_stops){ { NULL } };
 	m.settings.system = m.system = o->answer.system ? strdup(o->answer.system) : NULL;
 	a.host = (struct command_host){ .settings = &m.settings,
@@ -269,9 +267,9 @@ int tui_attach(
 		.note = note,
 		.say = app_tell,
 		.act = act };
+	app_init(&a, &mode);
 	m.event = malloc(RING_EVENT_MAX);
-	if (m.event && !setting_stops_copy(&m.settings.stop, &o->answer.stop, e) &&
-		!app_open(&a, &mode, &m, o, e))
+	if (m.event && !setting_stops_copy(&m.settings.stop, &o->answer.stop, e) && !app_open(&a, o, e))
 		rc = app_run(&a, e);
 	app_end(&a, attach_writer(server) ? "saving the recording …" : "ending …");
 	app_close(&a);
@@ -281,5 +279,5 @@ int tui_attach(
 	setting_stops_free(&m.settings.stop);
 	free(m.system);
 	free(m.event);
-	return m.event ? rc : err_set(e, ERR_MEMORY, "no memory for the screens");
+	return m.event ? rc : no_memory(e, "the screens");
 }

@@ -36,9 +36,9 @@ static bool means_to_leave(const char *line)
 	static const char *const words[] = { "exit", "quit", ":q", ":wq" };
 	size_t i = 0;
 
-	while (i < sizeof words / sizeof *words && strcmp(line, words[i]) != 0)
+	while (i < ARRAY_N(words) && strcmp(line, words[i]) != 0)
 		i++;
-	return i < sizeof words / sizeof *words;
+	return i < ARRAY_N(words);
 }
 
 /* A turn waits until the model is open and the last answer is complete. */
@@ -68,7 +68,7 @@ static bool stand_here(struct app *a)
 		actor_resume(a->chat->live.session.actor);
 		return true;
 	}
-	app_say(a, SAY_ERROR, "%s", e.text);
+	app_complain(a, &e);
 	waiting_forget(&a->chat->waiting);
 	return false;
 }
@@ -127,8 +127,7 @@ static void run_script(struct app *a)
 		return;
 	script_close(c->script);
 	c->script = NULL;
-	if (e.code)
-		app_say(a, SAY_ERROR, "%s", e.text);
+	app_complain(a, &e);
 }
 
 /* --- events --- */
@@ -381,7 +380,7 @@ int chat_set_user(struct app *a, const char *text, struct err *e)
 
 	free(c->user);
 	c->settings.user = c->user = strdup(text);
-	return c->user ? 0 : err_set(e, ERR_MEMORY, "no memory for a user's name");
+	return c->user ? 0 : no_memory(e, "a user's name");
 }
 
 static int copy_settings(struct chat *c, const struct answer_settings *from, struct err *e)
@@ -394,8 +393,13 @@ static int copy_settings(struct chat *c, const struct answer_settings *from, str
 	return setting_stops_copy(&c->settings.stop, &from->stop, e);
 }
 
-static void free_settings(struct chat *c)
+static void free_all(struct chat *c)
 {
+	chat_compare_free(&c->compare);
+	chat_price_free(&c->price);
+	script_close(c->script);
+	chat_lesson_close(&c->lesson);
+	free(c->copy_to);
 	setting_stops_free(&c->settings.stop);
 	free(c->system);
 	free(c->user);
@@ -407,7 +411,7 @@ int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 	struct app a = { .chat = &c, .state.waiting = &c.waiting };
 	int result = -1;
 
-	c.live.fd = a.signal_fd = -1;
+	c.live.fd = -1;
 	a.host = (struct command_host){ .settings = &c.settings,
 		.opened = &o->engine,
 		.usual = &c.usual,
@@ -418,10 +422,11 @@ int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 		.note = chat_note,
 		.say = app_tell,
 		.act = chat_act };
+	app_init(&a, &chat_mode);
 	if (copy_settings(&c, &o->answer, e) < 0)
 		return -1;
-	if ((!o->commands || script_open(&c.script, o->commands, e) == 0) &&
-		app_open(&a, &chat_mode, &c, o, e) == 0 && live_open(&c.live, o, a.breaks, e) == 0)
+	if ((!o->commands || script_open(&c.script, o->commands, e) == 0) && app_open(&a, o, e) == 0 &&
+		live_open(&c.live, o, a.breaks, e) == 0)
 		result = app_run(&a, e);
 	chat_past_leave(&a);
 	app_end(&a, c.live.session.writer ? "saving the recording …" : "ending …");
@@ -434,11 +439,6 @@ int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 	app_close(&a);          /* only now: keys and signals before this point cannot prevent saving */
 	breaks_close(a.breaks); /* the engine fed it until it was closed */
 	end->unsent = waiting_forget(&c.waiting);
-	chat_compare_free(&c.compare);
-	chat_price_free(&c.price);
-	script_close(c.script);
-	chat_lesson_close(&c.lesson);
-	free(c.copy_to);
-	free_settings(&c);
+	free_all(&c);
 	return result;
 }

@@ -216,6 +216,9 @@ char *chat_with_files(struct app *a, const char *typed);
 
 /* chat_continue.c: before the first turn, if options->resumed is given. */
 int chat_continue(struct app *a, struct err *e);
+/* A turn that was answered elsewhere, with token [n]: as if it ran here. */
+int chat_recall(struct chat *c, const struct engine_request *q, const struct ev_token *token,
+	int32_t n, enum ev_code_finish reason, struct err *e);
 
 /* chat_model.c: another model, by file or name; chat_model_work() goes on with it. */
 int chat_model(struct app *a, const char *what, struct err *e);
@@ -239,6 +242,8 @@ const struct tl_request *chat_newest(struct app *a, const struct timeline *t);
 int64_t chat_goes_on_from(struct app *a);
 /* The request that the conversation ends with now; 0: none. */
 int64_t chat_stands_at(struct app *a);
+/* Folds all events that there are. */
+void chat_feed(struct app *a);
 /* Pauses the engine between two steps, with all its events folded. */
 void chat_hold(struct app *a);
 /* Keeps one request's tokens, read in `from`, up to .pos, and appends the id `forced` (or -1:

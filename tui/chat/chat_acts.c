@@ -110,10 +110,10 @@ void chat_ask(struct app *a, const char *typed)
 	conversation_choose(
 		c->live.conversation, a->state.request ? a->state.request : a->state.branch);
 	conversation_think(c->live.conversation, c->settings.thinking);
-	if (conversation_ask(c->live.conversation, text, strlen(text), room, answer_drops(&c->settings),
-			&p, &e) < 0 ||
-		answer(a, &p, &e) < 0)
-		app_say(a, SAY_ERROR, "%s", e.text);
+	if (!conversation_ask(
+			c->live.conversation, text, strlen(text), room, answer_drops(&c->settings), &p, &e))
+		answer(a, &p, &e);
+	app_complain(a, &e);
 	free(text);
 }
 
@@ -197,19 +197,20 @@ static void say_setting(void *app, void *job)
 	if (!a)
 		return;
 	/* folds the event with the new value */
-	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
-	if (j->err.code && commands_refused(j->name, &j->err, &e))
-		app_say(a, SAY_ERROR, "%s", e.text);
+	chat_feed(a);
+	if (j->err.code)
+		commands_refused(j->name, &j->err, &e);
 	else
 		commands_say_set(&a->host, j->name);
+	app_complain(a, &e);
 }
 
 static void say_refusal(void *app, void *job)
 {
 	const struct setting_job *j = job;
 
-	if (app && j->err.code)
-		app_say(app, SAY_ERROR, "%s", j->err.text);
+	if (app)
+		app_complain(app, &j->err);
 }
 
 void chat_engine_put_back(struct app *a, const char *name, const char *value)
@@ -317,7 +318,7 @@ int chat_engine_set(void *arg, const char *name, const char *value, struct err *
 	snprintf(job.name, sizeof job.name, "%s", name);
 	snprintf(job.value, sizeof job.value, "%s", value);
 	if (!actor_post(a->chat->live.session.actor, set_it, say_setting, &job, sizeof job))
-		return err_set(e, ERR_MEMORY, "no memory for a setting");
+		return no_memory(e, "a setting");
 	return 1;
 }
 
@@ -440,9 +441,9 @@ int chat_act(void *arg, enum command_act what, const char *text, double number, 
 	int done = app_act(a, what, text, e);
 	bool paused = c->live.ready && actor_paused(c->live.session.actor);
 
-	if (done) {
+	if (done <= 0) {
 		chat_observe(a);
-		return done < 0 ? -1 : 0;
+		return done;
 	}
 	if (!c->live.ready)
 		return err_set(e, ERR_USAGE, "the model is not there yet");

@@ -106,7 +106,7 @@ static int take_prompt(struct app *a, struct chat_compare *c, const char *typed,
 					  strlen(typed), &c->ids, &n, &cap, e))
 		return -1;
 	c->n_ids = (int32_t)n;
-	return c->text && c->ids ? 0 : err_set(e, ERR_MEMORY, "no memory for a prompt");
+	return c->text && c->ids ? 0 : no_memory(e, "a prompt");
 }
 
 /* ---- on the engine's thread, between two steps ---- */
@@ -206,9 +206,8 @@ static void end(struct app *a, struct chat_compare *c)
 	chat_compare_free(c);
 	if (path)
 		show_table(a, path, &e);
-	if (e.code)
-		app_say(a, SAY_ERROR, "%s", e.text);
-	else
+	app_complain(a, &e);
+	if (!e.code)
 		app_say(a, SAY_INFO, "the comparison %s; all settings are as before it",
 			stopped ? "was stopped" : "is over");
 }
@@ -223,7 +222,7 @@ static int take_answer(struct app *a, struct chat_compare *c, struct err *e)
 		return 0;
 	c->scored = malloc((size_t)(c->n_ids + n) * sizeof *c->scored);
 	if (!c->scored)
-		return err_set(e, ERR_MEMORY, "no memory for a text");
+		return no_memory(e, "a text");
 	memcpy(c->scored, c->ids, (size_t)c->n_ids * sizeof *c->ids);
 	for (int32_t i = 0; i < n; i++)
 		c->scored[c->n_ids + i] = (int32_t)r->token[i].id;
@@ -241,7 +240,7 @@ static void stepped(void *app, void *arg)
 	if (!a)
 		return;
 	a->dirty = true;
-	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
+	chat_feed(a);
 	if (j->over)
 		end(a, c);
 	else if (j->idle && c->turn <= TURNS)

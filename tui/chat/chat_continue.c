@@ -5,23 +5,36 @@
 #include "tui/chat/chat.h"
 
 struct noting {
-	const struct resumed_turn *turn; /* NULL: only notes whose conversation it is */
-	const char *path;
+	const struct engine_request *q;
+	const struct ev_token *token;
+	int32_t n;
+	enum ev_code_finish reason;
 	struct err err;
 };
 
-/* On the engine's thread. */
-static void note_turn(struct engine *engine, void *arg)
+static void note(struct engine *engine, void *arg)
 {
 	struct noting *n = arg;
-	const struct resumed_turn *t = n->turn;
-	struct engine_request q;
 
-	if (!t) {
-		engine_note_setting(engine, "continues", n->path);
-		return;
-	}
-	q = (struct engine_request){ .kind = EV_REQUEST_KIND_chat,
+	engine_note_answer(engine, n->q, n->token, n->n, n->reason, EV_NULL_I, &n->err);
+}
+
+int chat_recall(struct chat *c, const struct engine_request *q, const struct ev_token *token,
+	int32_t n, enum ev_code_finish reason, struct err *e)
+{
+	struct noting job = { .q = q, .token = token, .n = n, .reason = reason };
+
+	if (conversation_recall(c->live.conversation, q->text, q->ids, q->n_ids, e))
+		return -1;
+	conversation_expect(c->live.conversation, 1);
+	actor_call(c->live.session.actor, note, &job);
+	conversation_expect(c->live.conversation, 0);
+	return job.err.code ? err_set(e, job.err.code, "%s", job.err.text) : 0;
+}
+
+static int recall(struct chat *c, const struct resumed_turn *t, struct err *e)
+{
+	const struct engine_request q = { .kind = EV_REQUEST_KIND_chat,
 		.ids = t->ids,
 		.n_ids = t->n_prompt,
 		.max_tokens = t->max_tokens,
@@ -34,13 +47,8 @@ static void note_turn(struct engine *engine, void *arg)
 		.deadline = t->r->deadline,
 		.grammar = t->r->grammar,
 		.bound_from = t->r->bound_from };
-	engine_note_answer(engine, &q, t->token, t->n - t->n_prompt, t->reason, EV_NULL_I, &n->err);
-}
 
-static int note(struct chat *c, struct noting *n, struct err *e)
-{
-	actor_call(c->live.session.actor, note_turn, n);
-	return n->err.code ? err_set(e, n->err.code, "%s: %s", n->path, n->err.text) : 0;
+	return chat_recall(c, &q, t->token, t->n - t->n_prompt, t->reason, e);
 }
 
 int chat_continue(struct app *a, struct err *e)
@@ -48,20 +56,12 @@ int chat_continue(struct app *a, struct err *e)
 	struct chat *c = a->chat;
 	const struct resumed *p = c->options->resumed;
 	const char *slash = strrchr(p->path, '/');
-	struct noting n = { .path = p->path };
+	struct err why = { 0 };
 
-	if (note(c, &n, e))
-		return -1;
-	for (int32_t i = 0; i < p->n_turns; i++) {
-		n.turn = &p->turn[i];
-		if (conversation_recall(
-				c->live.conversation, n.turn->r->text, n.turn->ids, n.turn->n_prompt, e))
-			return -1;
-		conversation_expect(c->live.conversation, 1);
-		if (note(c, &n, e))
-			return -1;
-		conversation_expect(c->live.conversation, 0);
-	}
+	chat_note(a, "continues", p->path);
+	for (int32_t i = 0; i < p->n_turns; i++)
+		if (recall(c, &p->turn[i], &why))
+			return err_set(e, why.code, "%s: %s", p->path, why.text);
 	app_say(a, SAY_INFO,
 		"%s goes on: %d turn%s, %d tokens, computed again with your next words; /settings has its "
 		"settings",

@@ -88,7 +88,7 @@ char *chat_with_files(struct app *a, const char *typed)
 			access(unknown, F_OK) ? "names no file" : "is a folder");
 	if (text)
 		return text;
-	app_say(a, SAY_ERROR, "%s", e.text);
+	app_complain(a, &e);
 	if (!*prompt_text())
 		prompt_set(typed);
 	return NULL;

@@ -102,8 +102,7 @@ static void ask_all(struct app *a, int32_t also)
 							 old->verdict == EV_ANSWER_open))
 			ask(a, i, path);
 	}
-	if (!path)
-		app_say(a, SAY_ERROR, "%s", e.text);
+	app_complain(a, &e);
 }
 
 /* ---- going on ---- */
@@ -248,7 +247,7 @@ static void predict(struct app *a, const char *line)
 	struct err e = { 0 };
 
 	if (lesson_read_answer(&k->l->part[k->part], line, predicted, sizeof predicted, &w.value, &e)) {
-		app_say(a, SAY_ERROR, "%s", e.text);
+		app_complain(a, &e);
 		return;
 	}
 	a->message_ns = 0; /* that a number was needed */
@@ -293,8 +292,9 @@ static void begin_next(struct app *a)
 
 	if (!lesson_next(k->name, a->timeline.model_path, opened_with(a), name, sizeof name))
 		app_say(a, SAY_INFO, "that was the last one for this model: /lesson lists them");
-	else if (chat_lesson(a, name, &e))
-		app_say(a, SAY_ERROR, "%s", e.text);
+	else
+		chat_lesson(a, name, &e);
+	app_complain(a, &e);
 }
 
 bool chat_lesson_line(struct app *a, const char *line)
@@ -419,9 +419,9 @@ void chat_lesson_work(struct app *a)
 	struct chat_lesson *k = &c->lesson;
 	struct err e = { 0 };
 
-	if (c->options->lesson && !c->options->lesson_test && !c->lesson_begun &&
-		chat_lesson(a, c->options->lesson, &e))
-		app_say(a, SAY_ERROR, "%s", e.text);
+	if (c->options->lesson && !c->options->lesson_test && !c->lesson_begun)
+		chat_lesson(a, c->options->lesson, &e);
+	app_complain(a, &e);
 	c->lesson_begun = true;
 	if (k->l && k->shown != a->timeline.lesson.part) {
 		k->shown = a->timeline.lesson.part;

@@ -125,7 +125,7 @@ static int to_tokens(struct chat_model *m, struct conversation *c, struct carrie
 	n = cap = (size_t)p.n_ids;
 	t->ids = malloc(n * sizeof *t->ids);
 	if (!t->ids)
-		return err_set(e, ERR_MEMORY, "no memory for the conversation's tokens");
+		return no_memory(e, "the conversation's tokens");
 	memcpy(t->ids, p.ids, n * sizeof *t->ids);
 	t->n_prompt = p.n_ids;
 	if (tokenizer_encode(of, t->answer, t->size, false, &t->ids, &n, &cap, e))
@@ -190,7 +190,7 @@ static int keep_settings(struct chat_model *m, const struct app *a, struct err *
 			continue;
 		m->value[i] = strdup(value);
 		if (!m->value[i])
-			return err_set(e, ERR_MEMORY, "no memory for the settings");
+			return no_memory(e, "the settings");
 		setting_copy(&engine_settings[i], &m->options.engine, &initial);
 	}
 	return 0;
@@ -209,9 +209,9 @@ static int keep_turns(struct chat_model *m, struct conversation *c, struct err *
 		free(t.text);
 		free(t.answer);
 		if (t.size) /* a turn that was never answered is left out */
-			return err_set(e, ERR_MEMORY, "no memory for the conversation");
+			return no_memory(e, "the conversation");
 	}
-	return got ? err_set(e, ERR_MEMORY, "no memory for the conversation") : 0;
+	return got ? no_memory(e, "the conversation") : 0;
 }
 
 /* Beside the recording that the user named: NAME-2.db and so on. */
@@ -285,7 +285,7 @@ int chat_model(struct app *a, const char *what, struct err *e)
 	chat_past_leave(a);
 	m = calloc(1, sizeof *m);
 	if (!m)
-		return err_set(e, ERR_MEMORY, "no memory for another model");
+		return no_memory(e, "another model");
 	m->live.fd = -1;
 	m->options = *c->options;
 	m->options.answer = c->settings;
@@ -320,61 +320,35 @@ bool chat_model_stop(struct app *a)
 
 /* ---- the change ---- */
 
-struct noting {
-	struct chat *chat;
-	const struct carried *turn; /* NULL: only whose conversation it is */
-	struct err err;
-};
-
-/* On the engine's thread. */
-static void note_turn(struct engine *engine, void *arg)
+static int recall(struct chat *c, const struct carried *t, struct err *e)
 {
-	struct noting *n = arg;
-	const struct carried *t = n->turn;
-	const struct conversation_prompt p = {
-		.ids = t ? t->ids : NULL, .n_ids = t ? t->n_prompt : 0, .text = t ? t->text : NULL
-	};
-	struct engine_request q = chat_request(n->chat, EV_REQUEST_KIND_chat, &p, 0);
-	struct ev_token *token;
+	const struct conversation_prompt p = { .ids = t->ids, .n_ids = t->n_prompt, .text = t->text };
+	struct engine_request q = chat_request(c, EV_REQUEST_KIND_chat, &p, 0);
+	const int32_t n = t->n - t->n_prompt;
+	struct ev_token *token = malloc((size_t)n * sizeof *token);
 	struct event ev;
+	int rc;
 
-	if (!t) {
-		engine_note_setting(engine, "continues", n->chat->model->old);
-		return;
-	}
-	token = malloc((size_t)(t->n - t->n_prompt) * sizeof *token);
 	ev_init(&ev, EV_token);
 	ev.u.token.source = EV_SOURCE_carried;
-	for (int32_t i = t->n_prompt; token && i < t->n; i++) {
-		ev.u.token.id = t->ids[i];
-		token[i - t->n_prompt] = ev.u.token;
+	for (int32_t i = 0; token && i < n; i++) {
+		ev.u.token.id = t->ids[t->n_prompt + i];
+		token[i] = ev.u.token;
 	}
 	q.max_tokens = 0;
-	if (!token)
-		err_set(&n->err, ERR_MEMORY, "no memory for the conversation");
-	else
-		engine_note_answer(
-			engine, &q, token, t->n - t->n_prompt, EV_FINISH_end, EV_NULL_I, &n->err);
+	rc = token ? chat_recall(c, &q, token, n, EV_FINISH_end, e) : no_memory(e, "the conversation");
 	free(token);
+	return rc;
 }
 
-static int note_turns(struct chat *c, struct err *e)
+static int recall_all(struct app *a, const struct chat_model *m, struct err *e)
 {
-	struct chat_model *m = c->model;
-	struct noting n = { .chat = c };
-
 	if (m->old)
-		actor_call(c->live.session.actor, note_turn, &n);
-	for (int i = 0; i < m->n_turns && !n.err.code; i++) {
-		n.turn = &m->turn[i];
-		if (conversation_recall(
-				c->live.conversation, n.turn->text, n.turn->ids, n.turn->n_prompt, &n.err))
-			break;
-		conversation_expect(c->live.conversation, 1);
-		actor_call(c->live.session.actor, note_turn, &n);
-		conversation_expect(c->live.conversation, 0);
-	}
-	return n.err.code ? err_set(e, n.err.code, "%s", n.err.text) : 0;
+		chat_note(a, "continues", m->old);
+	for (int i = 0; i < m->n_turns; i++)
+		if (recall(a->chat, &m->turn[i], e))
+			return -1;
+	return 0;
 }
 
 /* The screens begin anew: they are of the new session. */
@@ -428,7 +402,7 @@ static int change(struct app *a, struct err *e)
 	c->options = c->live.options = &m->options;
 	a->own = m->options.record;
 	m->live = (struct live){ .fd = -1 };
-	if (live_begin(&c->live, e) || note_turns(c, e))
+	if (live_begin(&c->live, e) || recall_all(a, m, e))
 		return -1;
 	a->host.vocab = engine_info(c->live.session.engine)->vocab;
 	if (c->settings.system)

@@ -53,11 +53,16 @@ static void travel(struct engine *engine, void *arg)
 
 /* --- preparing --- */
 
+void chat_feed(struct app *a)
+{
+	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
+}
+
 void chat_hold(struct app *a)
 {
 	actor_pause(a->chat->live.session.actor);
 	actor_call(a->chat->live.session.actor, NULL, NULL);
-	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
+	chat_feed(a);
 }
 
 static int copy_ids(struct move *m, struct err *e)
@@ -288,7 +293,7 @@ static int depart(struct app *a, struct journey *j, struct err *e)
 		return -1;
 	actor_call(c->live.session.actor, travel, j);
 	conversation_expect(c->live.conversation, 0);
-	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
+	chat_feed(a);
 	if (j->err.code)
 		return err_set(e, j->err.code, "%s", j->err.text);
 	if (!j->move[0].in_place && stood)
@@ -342,7 +347,7 @@ int chat_stand_at(struct app *a, const struct timeline *from, struct tl_branch b
 	int result = copy_ids(&m, e);
 
 	chat_cancel(a);
-	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
+	chat_feed(a);
 	if (!result)
 		result = conversation_resume(a->chat->live.conversation, b.request, m.ids, m.n_ids, &p, e);
 	free(m.ids);

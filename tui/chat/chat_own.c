@@ -21,8 +21,8 @@ int chat_own_set(struct app *a, const char *name, const char *value, struct err 
 		return 0;
 	}
 	pace = !strcmp(value, "off") ? 0 : strtod(value, &end);
-	if (strcmp(value, "off") != 0 && (end == value || *end || !(pace > 0 && pace <= 1000)))
-		return err_set(e, ERR_USAGE, "/pace %.40s: steps a second up to 1000, or off", value);
+	if (strcmp(value, "off") != 0 && (end == value || *end || !(pace >= 0.001 && pace <= 1000)))
+		return err_set(e, ERR_USAGE, "/pace %.40s: steps a second, 0.001 to 1000, or off", value);
 	a->chat->pace = pace;
 	actor_pace(a->chat->live.session.actor, pace);
 	return 0;

@@ -86,8 +86,8 @@ static void go(struct app *a, int64_t step)
 {
 	struct err e = { 0 };
 
-	if (chat_past_go(a, step, &e) < 0)
-		app_say(a, SAY_ERROR, "%s", e.text);
+	chat_past_go(a, step, &e);
+	app_complain(a, &e);
 }
 
 /* Also from the present: the marks of the recording so far are known only when it is open. */

@@ -50,7 +50,7 @@ static int stable_ids(struct chat *c, const char *text, struct ids *to, struct e
 	int rc;
 
 	if (asprintf(&more, "%s\n\nMore", text) < 0)
-		return err_set(e, ERR_MEMORY, "no memory for the text");
+		return no_memory(e, "the text");
 	rc = turn_of(c, text, to, e) || turn_of(c, more, &longer, e) ? -1 : 0;
 	to->n = rc ? 0 : (size_t)ids_common(to->id, (int64_t)to->n, longer.id, (int64_t)longer.n);
 	free(longer.id);
@@ -99,7 +99,7 @@ static void pin_asked(void *app, void *arg)
 	if (!a)
 		return;
 	a->dirty = true;
-	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
+	chat_feed(a);
 	r = p->request > 0 ? timeline_request(&a->timeline, p->request) : NULL;
 	if (p->err.code)
 		app_say(a, SAY_ERROR, "/pin %s: %s", p->name, p->err.text);
@@ -131,7 +131,7 @@ static int pin_text(struct app *a, const char *arg, struct err *e)
 	int rc = -1;
 
 	if (!path)
-		return err_set(e, ERR_MEMORY, "no memory for a name");
+		return no_memory(e, "a name");
 	split_ttl(path, &p.ttl_ns);
 	name = *path != '"' ? strrchr(path, '/') : NULL;
 	snprintf(p.name, sizeof p.name, "%.60s", name ? name + 1 : path);
@@ -139,7 +139,7 @@ static int pin_text(struct app *a, const char *arg, struct err *e)
 	if (text && !stable_ids(a->chat, text, &p.ids, e))
 		rc = actor_post(a->chat->live.session.actor, ask_pin, pin_asked, &p, sizeof p)
 				 ? 0
-				 : err_set(e, ERR_MEMORY, "no memory for a pin");
+				 : no_memory(e, "a pin");
 	if (rc)
 		free(p.ids.id);
 	free(text);
@@ -209,5 +209,5 @@ int chat_unpin(struct app *a, int64_t number, struct err *e)
 
 	return actor_post(a->chat->live.session.actor, remove_pin, pin_removed, &u, sizeof u)
 			   ? 0
-			   : err_set(e, ERR_MEMORY, "no memory for a call");
+			   : no_memory(e, "a call");
 }

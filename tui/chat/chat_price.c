@@ -57,7 +57,7 @@ static void stepped(void *app, void *arg)
 	if (!a)
 		return;
 	a->dirty = true;
-	live_feed(&a->chat->live, &a->timeline, INT64_MAX / 2);
+	chat_feed(a);
 	if (j->over)
 		end(a, c);
 	else if (c->apart.next)
@@ -106,7 +106,7 @@ int chat_price(struct app *a, struct err *e)
 	if (!r || r->n_prompt < 1 || !r->prompt)
 		return err_set(e, ERR_USAGE, "/price: there is no answer yet whose text could be scored");
 	if (!a->mode->recording(a, e) || !(c->ids = malloc((size_t)n * sizeof *c->ids)))
-		return e->code ? -1 : err_set(e, ERR_MEMORY, "no memory for a text");
+		return e->code ? -1 : no_memory(e, "a text");
 	for (int32_t i = 0; i < n; i++)
 		c->ids[i] = i < r->n_prompt ? r->prompt[i] : (int32_t)r->token[i - r->n_prompt].id;
 	c->n_ids = n;

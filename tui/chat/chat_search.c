@@ -179,7 +179,7 @@ static void looked(void *app, void *arg)
 		return;
 	c->search.running = 0;
 	conversation_expect(c->live.conversation, 0);
-	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
+	chat_feed(a);
 	if (!c->search.quietly || call->view.err.code)
 		say_end(a, call, &c->search);
 	a->dirty = true;

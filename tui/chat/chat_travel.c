@@ -212,6 +212,5 @@ void chat_action(struct app *a, const struct view_action *w)
 	}
 	if (result < 0 && !paused)
 		actor_unpause(actor);
-	if (result < 0)
-		app_say(a, SAY_ERROR, "%s", e.text);
+	app_complain(a, &e);
 }

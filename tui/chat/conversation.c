@@ -1,13 +1,12 @@
 /* See conversation.h.
  *
- * Invariants: (1) turns are in order; all but the last have an answer's ids; (2) while `open`, the
- * answers to the last turn are in answer[] until the next turn closes it; (3) ids is what was
- * computed last, a hint of what may be found again; (4) the state at each submitted turn is kept as
- * a mark, and each request refers to the mark of its turn, for going back. */
+ * Invariants: (1) turns that were submitted stay as they are, and each request refers to its own,
+ * for going back; (2) the answers to the last turn are in answer[] until another one is the last.
+ */
 #include "base/array.h"
 #include "tui/chat/conversation_impl.h"
 
-void conv_answers_clear(struct conversation *c)
+static void answers_clear(struct conversation *c)
 {
 	for (int i = 0; i < c->n_answers; i++)
 		free(c->answer[i].ids);
@@ -17,20 +16,21 @@ void conv_answers_clear(struct conversation *c)
 	c->lost = false;
 }
 
-void conv_turn_free(struct turn *t)
+static void turn_free(struct turn *t)
 {
+	if (!t)
+		return;
 	free(t->text);
-	free(t->answer);
+	free(t->said.ids);
+	free(t->ids);
+	free(t);
 }
 
-static void turns_drop(struct conversation *c, int n)
+/* The lock is held. */
+static void set_turn(struct conversation *c, struct turn *t)
 {
-	if (!n)
-		return;
-	for (int i = 0; i < n; i++)
-		conv_turn_free(&c->turn[i]);
-	memmove(c->turn, c->turn + n, (size_t)(c->n_turns - n) * sizeof *c->turn);
-	c->n_turns -= n;
+	answers_clear(c);
+	c->turn = t;
 }
 
 int conversation_new(struct conversation *c, const char *system, struct err *e)
@@ -38,17 +38,12 @@ int conversation_new(struct conversation *c, const char *system, struct err *e)
 	char *copy = system ? strdup(system) : NULL;
 
 	if (system && !copy)
-		return err_set(e, ERR_MEMORY, "no memory for a system text");
+		return no_memory(e, "a system text");
 	pthread_mutex_lock(&c->lock);
-	conv_answers_clear(c);
-	c->marked = -1;
-	c->sample = 0;
+	set_turn(c, NULL);
 	pthread_mutex_unlock(&c->lock);
-	turns_drop(c, c->n_turns);
 	free(c->system);
 	c->system = copy;
-	c->n = 0;
-	c->open = false;
 	return 0;
 }
 
@@ -64,7 +59,7 @@ int conversation_open(struct conversation **out, const struct chat_input *of, in
 
 	*out = NULL;
 	if (!c)
-		return err_set(e, ERR_MEMORY, "no memory for a conversation");
+		return no_memory(e, "a conversation");
 	c->of = *of;
 	c->ctx = ctx;
 	pthread_mutex_init(&c->lock, NULL);
@@ -80,20 +75,20 @@ void conversation_close(struct conversation *c)
 {
 	if (!c)
 		return;
-	conv_answers_clear(c);
-	turns_drop(c, c->n_turns);
-	conv_marks_free(c);
+	answers_clear(c);
+	for (struct turn *t = c->newest, *older; t; t = older) {
+		older = t->older;
+		turn_free(t);
+	}
 	pthread_mutex_destroy(&c->lock);
 	free(c->asked);
-	free(c->turn);
 	free(c->system);
-	free(c->ids);
 	free(c);
 }
 
 /* --- on the engine's thread --- */
 
-struct answer *conv_answer_of(struct conversation *c, int64_t request)
+static struct answer *answer_of(struct conversation *c, int64_t request)
 {
 	for (int i = 0; i < c->n_answers; i++)
 		if (c->answer[i].request == request)
@@ -103,7 +98,7 @@ struct answer *conv_answer_of(struct conversation *c, int64_t request)
 
 /* Reserves room for the longest answer, so that no token allocates: untouched memory costs
  * nothing. */
-struct answer *conv_answer_begin(struct conversation *c, int64_t request)
+static struct answer *answer_begin(struct conversation *c, int64_t request)
 {
 	struct answer *a = &c->answer[c->n_answers++];
 
@@ -112,7 +107,7 @@ struct answer *conv_answer_begin(struct conversation *c, int64_t request)
 	return a;
 }
 
-void conv_answer_add(struct conversation *c, struct answer *a, int32_t id)
+static void answer_add(struct conversation *c, struct answer *a, int32_t id)
 {
 	if (a->n == a->cap)
 		c->lost = true;
@@ -124,7 +119,7 @@ void conv_answer_add(struct conversation *c, struct answer *a, int32_t id)
 static void note_asked(struct conversation *c, int64_t request)
 {
 	if (ARRAY_ROOM(c->asked, c->cap_asked, c->n_asked + 1)) /* else it cannot be gone back to */
-		c->asked[c->n_asked++] = (struct asked){ request, c->marked };
+		c->asked[c->n_asked++] = (struct asked){ request, c->turn };
 }
 
 /* A fork from within an answer has a part of it in its prompt; copies that part, which the
@@ -133,8 +128,8 @@ static void take_given(struct conversation *c, struct answer *a, const struct ev
 {
 	const unsigned char *p = r->prompt.data;
 
-	for (size_t i = (size_t)c->marked_n; c->marked >= 0 && p && i < r->prompt.size / 4; i++)
-		conv_answer_add(c, a,
+	for (size_t i = (size_t)c->turn->n; p && i < r->prompt.size / 4; i++)
+		answer_add(c, a,
 			(int32_t)(p[4 * i] | p[4 * i + 1] << 8 | p[4 * i + 2] << 16 |
 					  (uint32_t)p[4 * i + 3] << 24));
 }
@@ -143,46 +138,39 @@ static void take_given(struct conversation *c, struct answer *a, const struct ev
  * of a search count, too. */
 static void note_sample(struct conversation *c, int64_t sample)
 {
-	if (sample < c->sample || sample == INT64_MAX)
-		return;
-	c->sample = sample + 1;
-	if (c->marked >= 0)
-		c->mark[c->marked].sample = c->sample;
+	if (sample >= c->turn->sample && sample < INT64_MAX)
+		c->turn->sample = sample + 1;
 }
 
 static void sink_request(struct conversation *c, const struct ev_request *r)
 {
-	struct answer *a;
-
-	if (r->kind == EV_REQUEST_KIND_search)
+	if (c->turn && r->kind == EV_REQUEST_KIND_search)
 		note_sample(c, r->sample);
-	if (c->expected <= 0 || c->n_answers >= ANSWERS_MAX)
+	if (!c->turn || c->expected <= 0 || c->n_answers >= ANSWERS_MAX)
 		return;
 	if (r->kind != EV_REQUEST_KIND_chat && r->kind != EV_REQUEST_KIND_fork)
 		return;
 	c->expected--;
 	note_sample(c, r->sample);
-	a = conv_answer_begin(c, r->request);
-	c->chosen = c->n_answers - 1; /* the newest is what the chat ends with */
-	if (c->marked >= 0)
-		note_asked(c, r->request);
-	take_given(c, a, r);
+	note_asked(c, r->request);
+	c->chosen = c->n_answers; /* the newest is what the chat ends with */
+	take_given(c, answer_begin(c, r->request), r);
 }
 
 static void sink_token(struct conversation *c, const struct ev_token *t)
 {
-	struct answer *a = conv_answer_of(c, t->request);
+	struct answer *a = answer_of(c, t->request);
 
 	if (a)
-		conv_answer_add(c, a, (int32_t)t->id);
+		answer_add(c, a, (int32_t)t->id);
 }
 
 static void sink_rewind(struct conversation *c, const struct ev_rewind *r)
 {
-	struct answer *a = conv_answer_of(c, r->request);
+	struct answer *a = answer_of(c, r->request);
 
-	if (a && c->marked >= 0 && r->kept >= c->marked_n && r->kept - c->marked_n < a->n)
-		a->n = (int32_t)(r->kept - c->marked_n);
+	if (a && r->kept >= c->turn->n && r->kept - c->turn->n < a->n)
+		a->n = (int32_t)r->kept - c->turn->n;
 }
 
 void conversation_sink(void *conversation, const struct event *ev)
@@ -201,7 +189,7 @@ void conversation_sink(void *conversation, const struct event *ev)
 	} else if (ev->kind == EV_rewind) {
 		sink_rewind(c, &ev->u.rewind);
 	} else {
-		a = conv_answer_of(c, ev->u.finish.request);
+		a = answer_of(c, ev->u.finish.request);
 		if (a)
 			a->finished = true;
 	}
@@ -210,145 +198,149 @@ void conversation_sink(void *conversation, const struct event *ev)
 
 /* --- turns --- */
 
-int conv_append(struct conversation *c, const int32_t *ids, size_t n, struct err *e)
+static void fill_prompt(const struct conversation *c, struct conversation_prompt *out)
 {
-	if (!ARRAY_ROOM(c->ids, c->cap, c->n + n))
-		return err_set(e, ERR_MEMORY, "no memory for the conversation's tokens");
-	if (n)
-		memcpy(c->ids + c->n, ids, n * sizeof *ids);
-	c->n += n;
-	return 0;
+	out->ids = c->turn->ids;
+	out->n_ids = c->turn->n;
+	out->text = c->turn->text;
+	out->sample = c->turn->sample;
 }
 
-void conv_measure(const struct conversation *c, const struct answer *a, struct turn *t)
+/* A turn whose prompt is ids [n], which it takes over. */
+static int begin_turn(struct conversation *c, const struct followed *f, const char *text,
+	size_t size, int32_t **ids, size_t n, struct conversation_prompt *out, struct err *e)
 {
-	t->n_answer = (size_t)a->n - tokenizer_is_end(c->of.t, a->ids[a->n - 1]);
-	t->after_text = c->n && !tokenizer_is_special(c->of.t, c->ids[c->n - 1]);
-}
+	struct turn *t = malloc(sizeof *t);
 
-/* The chosen answer becomes the turn's. A turn that was never answered is removed. */
-static int close_answer(struct conversation *c, struct err *e)
-{
-	struct answer *a = c->n_answers ? &c->answer[c->chosen] : NULL;
-	struct turn *t = c->n_turns ? &c->turn[c->n_turns - 1] : NULL;
-
-	if (!c->open)
-		return 0;
-	if (c->lost)
-		return err_set(e, ERR_MEMORY, "the last answer did not fit the memory: /new begins anew");
-	if (!a || !a->n) {
-		conv_turn_free(t);
-		c->n_turns--;
-		c->open = false;
-		return 0;
+	if (t) {
+		*t = (struct turn){ .before = f->turn,
+			.said = f->said,
+			.text = strndup(text, size),
+			.n = (int32_t)n,
+			.n_turns = f->n_turns - out->trimmed_turns + 1,
+			.older = c->newest };
+		t->said.ids = malloc((f->said.n + 1) * sizeof *t->said.ids);
 	}
-	conv_measure(c, a, t);
-	t->answer = malloc((t->n_answer + 1) * sizeof *t->answer);
-	if (!t->answer || conv_append(c, a->ids, (size_t)a->n, e) < 0) {
-		free(t->answer);
-		t->answer = NULL;
-		t->n_answer = 0;
-		return err_set(e, ERR_MEMORY, "no memory for an answer");
+	if (!t || !t->text || !t->said.ids) {
+		turn_free(t);
+		return no_memory(e, "another turn");
 	}
-	memcpy(t->answer, a->ids, t->n_answer * sizeof *t->answer);
-	c->open = false;
-	return 0;
-}
-
-/* A repeated turn has its mark already. */
-static void fill_prompt(struct conversation *c, struct conversation_prompt *out)
-{
-	if (c->marked < 0)
-		conv_make_mark(c);
-	out->ids = c->ids;
-	out->n_ids = (int32_t)c->n;
-	out->text = c->turn[c->n_turns - 1].text;
-	out->sample = c->sample;
-}
-
-/* A turn whose prompt is ids [n], which it takes over. Called with the lock held. */
-static int begin_turn(struct conversation *c, const char *text, size_t size, int32_t **ids,
-	size_t n, struct conversation_prompt *out, struct err *e)
-{
-	struct turn *grown = realloc(c->turn, (size_t)(c->n_turns + 1) * sizeof *grown);
-	char *copy = strndup(text, size);
-
-	conv_answers_clear(c);
-	if (grown)
-		c->turn = grown;
-	if (!grown || !copy) {
-		free(copy);
-		return err_set(e, ERR_MEMORY, "no memory for another turn");
-	}
-	free(c->ids);
-	c->ids = *ids;
-	c->n = c->cap = n;
+	if (f->said.n)
+		memcpy(t->said.ids, f->said.ids, f->said.n * sizeof *t->said.ids);
+	t->ids = *ids;
 	*ids = NULL;
-	c->turn[c->n_turns++] = (struct turn){ .text = copy, .mark = -1 };
-	c->open = true;
-	c->sample = 0;
-	c->marked = -1;
+	c->newest = t;
+	pthread_mutex_lock(&c->lock);
+	set_turn(c, t);
 	fill_prompt(c, out);
+	pthread_mutex_unlock(&c->lock);
 	return 0;
+}
+
+static int follow(struct conversation *c, struct followed *f, struct err *e)
+{
+	int rc;
+
+	pthread_mutex_lock(&c->lock);
+	rc = conv_follow(c, f, e);
+	pthread_mutex_unlock(&c->lock);
+	return rc;
 }
 
 int conversation_ask(struct conversation *c, const char *text, size_t size, int32_t room, bool drop,
 	struct conversation_prompt *out, struct err *e)
 {
+	struct followed f;
 	int32_t *ids = NULL;
 	size_t n = 0;
-	int result;
+	int rc;
 
 	memset(out, 0, sizeof *out);
-	pthread_mutex_lock(&c->lock);
-	result = close_answer(c, e);
-	pthread_mutex_unlock(&c->lock);
-	/* without the lock, which the engine's thread waits for at each token: it may take long */
-	if (!result)
-		result = conv_fitting(c, text, size, room, drop, &ids, &n, out, e);
-	pthread_mutex_lock(&c->lock);
-	if (!result) {
-		turns_drop(c, out->trimmed_turns);
-		result = begin_turn(c, text, size, &ids, n, out, e);
-	}
-	pthread_mutex_unlock(&c->lock);
+	/* the engine's thread waits for the lock at each token, and a long text takes its time */
+	rc = follow(c, &f, e) || conv_fitting(c, &f, text, size, room, drop, &ids, &n, out, e) ||
+				 begin_turn(c, &f, text, size, &ids, n, out, e)
+			 ? -1
+			 : 0;
 	free(ids);
-	return result;
+	free(f.ids);
+	return rc;
 }
 
 int conversation_repeat(struct conversation *c, struct conversation_prompt *out, struct err *e)
 {
-	int result = 0;
-
 	memset(out, 0, sizeof *out);
-	if (!c->n_turns)
+	if (!c->turn)
 		return err_set(e, ERR_USAGE, "there is no turn yet to answer again");
-	if (c->turn[c->n_turns - 1].mark < 0)
-		return err_set(e, ERR_MEMORY, "no memory was left to keep that turn");
 	pthread_mutex_lock(&c->lock);
-	result = conv_take_mark(c, c->turn[c->n_turns - 1].mark, e);
-	if (!result)
-		fill_prompt(c, out);
+	answers_clear(c);
+	fill_prompt(c, out);
 	pthread_mutex_unlock(&c->lock);
-	return result;
+	return 0;
 }
 
 int conversation_recall(
 	struct conversation *c, const char *text, const int32_t *ids, int32_t n_ids, struct err *e)
 {
-	struct conversation_prompt out;
+	struct conversation_prompt out = { 0 };
+	struct followed f;
 	int32_t *copy = malloc(((size_t)n_ids + 1) * sizeof *copy);
-	int result = copy ? 0 : err_set(e, ERR_MEMORY, "no memory for another turn");
+	int rc = follow(c, &f, e);
 
-	pthread_mutex_lock(&c->lock);
-	if (!result)
-		result = close_answer(c, e);
-	if (!result) {
+	if (!copy)
+		rc = no_memory(e, "another turn");
+	else
 		memcpy(copy, ids, (size_t)n_ids * sizeof *copy);
-		result = begin_turn(c, text, strlen(text), &copy, (size_t)n_ids, &out, e);
+	rc = rc || begin_turn(c, &f, text, strlen(text), &copy, (size_t)n_ids, &out, e) ? -1 : 0;
+	free(copy);
+	free(f.ids);
+	return rc;
+}
+
+/* --- going back --- */
+
+static struct turn *turn_of(const struct conversation *c, int64_t request)
+{
+	for (int i = c->n_asked; i-- > 0;)
+		if (c->asked[i].request == request)
+			return c->asked[i].turn;
+	return NULL;
+}
+
+/* The lock is held. */
+static int resume(
+	struct conversation *c, int64_t request, const int32_t *ids, int32_t n_ids, struct err *e)
+{
+	struct turn *t = turn_of(c, request);
+	struct answer *a;
+
+	if (!t)
+		return err_set(
+			e, ERR_USAGE, "request %lld is not part of the conversation", (long long)request);
+	if (n_ids < t->n || memcmp(ids, t->ids, (size_t)t->n * sizeof *ids) != 0)
+		return err_set(e, ERR_USAGE,
+			"the answer begins at position %d: that is as far back as its turn goes", t->n);
+	set_turn(c, t);
+	a = answer_begin(c, request);
+	a->finished = true;
+	for (int32_t i = t->n; i < n_ids; i++)
+		answer_add(c, a, ids[i]);
+	return c->lost ? err_set(e, ERR_MEMORY, "no memory to go back to that turn") : 0;
+}
+
+int conversation_resume(struct conversation *c, int64_t request, const int32_t *ids, int32_t n_ids,
+	struct conversation_prompt *out, struct err *e)
+{
+	int result;
+
+	memset(out, 0, sizeof *out);
+	pthread_mutex_lock(&c->lock);
+	result = resume(c, request, ids, n_ids, e);
+	if (!result) {
+		out->text = c->turn->text;
+		out->ids = ids;
+		out->n_ids = n_ids;
 	}
 	pthread_mutex_unlock(&c->lock);
-	free(copy);
 	return result;
 }
 
@@ -390,10 +382,30 @@ int32_t conversation_size(struct conversation *c, int64_t *request)
 
 	pthread_mutex_lock(&c->lock);
 	a = c->n_answers ? &c->answer[c->chosen] : NULL;
-	n = (int32_t)c->n + (a ? a->n : 0);
+	n = (c->turn ? c->turn->n : 0) + (a ? a->n : 0);
 	*request = a ? a->request : 0;
 	pthread_mutex_unlock(&c->lock);
 	return conversation_busy(c) ? -1 : n;
+}
+
+bool conversation_has(struct conversation *c, int64_t request)
+{
+	bool has;
+
+	pthread_mutex_lock(&c->lock);
+	has = answer_of(c, request) != NULL;
+	pthread_mutex_unlock(&c->lock);
+	return has;
+}
+
+int32_t conversation_open_pos(struct conversation *c, int64_t request)
+{
+	const struct turn *t;
+
+	pthread_mutex_lock(&c->lock);
+	t = turn_of(c, request);
+	pthread_mutex_unlock(&c->lock);
+	return t ? t->n : -1;
 }
 
 bool conversation_busy(struct conversation *c)
@@ -404,7 +416,7 @@ bool conversation_busy(struct conversation *c)
 int64_t conversation_goes_on(struct conversation *c, int64_t request, bool *several)
 {
 	pthread_mutex_lock(&c->lock);
-	if (!conv_answer_of(c, request))
+	if (!answer_of(c, request))
 		request = c->n_answers ? c->answer[c->chosen].request : 0;
 	*several = c->n_answers > 1;
 	pthread_mutex_unlock(&c->lock);

@@ -5,7 +5,7 @@
 
 #include "tui/views/view.h"
 
-enum { HEAD_ROWS = 4, LEAST_TEXT = 3, NAME_W = 20, CELL_W = 18, ESCAPE = 27 };
+enum { HEAD_ROWS = 4, LEAST_TEXT = 3, NAME_W = 20, CELL_W = 18, FRAME_MS = 100 };
 
 EMBED(compare_screen_help, "tui/inspect/compare_screen.txt");
 
@@ -56,7 +56,7 @@ static void style(void *arg, int32_t token, bool standin, struct pen *pen)
 static int draw_side(struct compare_screen *s, int side, const struct compare_answer *a, int32_t at,
 	struct pen *pen, struct err *e)
 {
-	struct text_column *column = &s->column[side];
+	struct text_column *column = &s->screen.column[side];
 
 	pen->ink = INK_DIM;
 	if (!a) {
@@ -74,25 +74,18 @@ static int draw_side(struct compare_screen *s, int side, const struct compare_an
 	return 0;
 }
 
-static void draw_title(const struct compare_side *s, int side, struct pen *pen)
+static void draw_title(const struct compare_side *s, int side, struct canvas *c)
 {
-	int x;
+	struct pen p = screen_title(c, side, *s->label ? s->label : "as it is");
+	const int x = pen_clip(&p, 0, 1, p.r.w, s->model, -1);
 
-	pen->ink = INK_BRIGHT;
-	pen->attr = ATTR_BOLD;
-	x = pen_printf(pen, 0, 0, "%c ", 'A' + side);
-	pen_clip(pen, x, 0, pen->r.w - x, *s->label ? s->label : "as it is", -1);
-	pen->ink = INK_DIM;
-	pen->attr = 0;
-	x = pen_clip(pen, 0, 1, pen->r.w, s->model, -1);
-	pen_clip(pen, x + 2, 1, pen->r.w - x - 2, s->machine, -1);
+	pen_clip(&p, x + 2, 1, p.r.w - x - 2, s->machine, -1);
 }
 
 /* Both sides, and the prompt above them. */
 static int draw_texts(struct compare_screen *s, struct canvas *c, int rows, struct err *e)
 {
 	const struct compare_answer *newest = answer_back(&s->c->side[s->c->newest], s->back), *a[2];
-	const int left = (c->w - 1) / 2;
 	struct pen all = pen_of(c, (struct rect){ 1, 0, c->w - 2, HEAD_ROWS + rows });
 	int rc = 0;
 
@@ -102,11 +95,9 @@ static int draw_texts(struct compare_screen *s, struct canvas *c, int rows, stru
 	if (newest)
 		pen_clip(&all, 0, 2, all.r.w, newest->text, -1);
 	for (int side = 0; !rc && side < 2; side++) {
-		const int x = side ? left + 2 : 1;
-		struct pen title = pen_of(c, (struct rect){ x, 0, left - 2, 2 });
-		struct pen text = pen_of(c, (struct rect){ x, HEAD_ROWS, left - 2, rows });
+		struct pen text = screen_side(c, side, HEAD_ROWS, rows);
 
-		draw_title(&s->c->side[side], side, &title);
+		draw_title(&s->c->side[side], side, c);
 		rc = draw_side(s, side, a[side], first_difference(a[0], a[1]), &text, e);
 	}
 	pen_hline(&all, 0, 3, all.r.w);
@@ -151,12 +142,9 @@ static void place_of(const struct compare_side *s, int *prompt, int *run)
 
 static void draw_status(const struct compare_screen *s, struct canvas *c)
 {
-	struct pen p = pen_of(c, (struct rect){ 0, c->h - 1, c->w, 1 });
+	struct pen p = screen_status(c);
 	int prompt, run, x = 1;
 
-	p.paper = INK_BAND;
-	pen_fill(&p, (struct rect){ 0, 0, c->w, 1 });
-	p.ink = INK_BRIGHT;
 	place_of(&s->c->side[s->c->newest], &prompt, &run);
 	if (atomic_load(s->over))
 		x += pen_text(&p, x, 0, "over; q prints the table", -1);
@@ -209,59 +197,46 @@ static int draw_all(struct compare_screen *s, struct canvas *c, struct err *e)
 	return 0;
 }
 
-int compare_screen_draw(void *screen, struct canvas *c, struct err *e)
+static int draw(void *screen, struct canvas *c, struct err *e)
 {
 	struct compare_screen *s = screen;
 	int rc;
 
-	canvas_clear(c);
 	pthread_mutex_lock(s->lock);
 	rc = draw_all(s, c, e);
 	pthread_mutex_unlock(s->lock);
-	popup_draw(&s->popup, c);
 	return rc;
 }
 
-bool compare_screen_key(void *screen, int code, int w, int h)
+static void key(void *screen, int code, int w, int h)
 {
 	struct compare_screen *s = screen;
 
-	(void)w;
-	(void)h;
-	if (s->popup.open && code != 3 && code != 4 &&
-		popup_key(&s->popup, code == ESCAPE ? KEY_ESC : code, false))
-		return true;
-	switch (code) {
-	case 'q':
-	case ESCAPE:
-	case 3:
-	case 4: return false;
-	case 'n': s->back -= s->back > 0; break;
-	case 'p':
-		pthread_mutex_lock(s->lock);
-		s->back += answer_back(&s->c->side[s->c->newest], s->back + 1) != NULL;
-		pthread_mutex_unlock(s->lock);
-		break;
-	case KEY_F1_:
-	case '?':
-	case 'h': popup_show(&s->popup, "compare", compare_screen_help); break;
-	}
-	return true;
+	(void)w, (void)h;
+	if (code == 'n')
+		s->back -= s->back > 0;
+	if (code != 'p')
+		return;
+	pthread_mutex_lock(s->lock);
+	s->back += answer_back(&s->c->side[s->c->newest], s->back + 1) != NULL;
+	pthread_mutex_unlock(s->lock);
 }
 
-void compare_screen_free(struct compare_screen *s)
+/* A frame is due while something changes, and one after it has ended. */
+static int wait_ms(void *screen)
 {
-	text_column_free(&s->column[0]);
-	text_column_free(&s->column[1]);
-	popup_free(&s->popup);
+	const struct compare_screen *s = screen;
+
+	return atomic_load(s->over) ? 10 * FRAME_MS : FRAME_MS;
 }
+
+const struct screen_kind compare_screen = {
+	.draw = draw, .key = key, .wait_ms = wait_ms, .name = "compare", .help = compare_screen_help
+};
 
 /* --- the screen of `cutaway compare` --- */
 
-enum { FRAME_MS = 100 };
-
 struct run {
-	struct compare_screen screen;
 	const struct tui_compare *of;
 	struct err err; /* of the work */
 	atomic_bool over;
@@ -276,31 +251,23 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* A frame is due while something changes, and one after it has ended. */
-static int wait_ms(void *arg)
-{
-	const struct compare_screen *s = arg;
-
-	return atomic_load(s->over) ? 10 * FRAME_MS : FRAME_MS;
-}
-
 int tui_compare(const struct tui_compare *t, const struct tui_options *o, struct err *e)
 {
-	struct run r = { .of = t,
-		.screen = {
-			.c = t->compare, .lock = t->lock, .n_prompts = t->n_prompts, .repeat = t->repeat } };
-	const struct screen screen = {
-		.draw = compare_screen_draw, .key = compare_screen_key, .wait_ms = wait_ms, .arg = &r.screen
-	};
+	struct run r = { .of = t };
+	struct compare_screen s = { .screen.kind = &compare_screen,
+		.c = t->compare,
+		.lock = t->lock,
+		.over = &r.over,
+		.n_prompts = t->n_prompts,
+		.repeat = t->repeat };
 	pthread_t thread;
 	int rc;
 
-	r.screen.over = &r.over;
 	if (pthread_create(&thread, NULL, work, &r))
 		return err_set(e, ERR_IO, "the system refused a thread");
-	rc = screen_loop(&screen, o, e);
+	rc = screen_loop(&s.screen, o, e);
 	atomic_store(t->stop, true);
 	pthread_join(thread, NULL);
-	compare_screen_free(&r.screen);
+	screen_free(&s.screen);
 	return rc || r.err.code ? err_set(e, r.err.code, "%s", r.err.text) : 0;
 }

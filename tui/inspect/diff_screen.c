@@ -4,7 +4,7 @@
 #include "base/embed.h"
 #include "tui/views/view.h"
 
-enum { HEAD_ROWS = 3, FOOT_ROWS = 5, WIDE = 120, HIGH = 20, ESCAPE = 27 };
+enum { HEAD_ROWS = 3, FOOT_ROWS = 5, WIDE = 120, HIGH = 20 };
 
 EMBED(diff_screen_help, "tui/inspect/diff_screen.txt");
 
@@ -49,7 +49,7 @@ static void scroll_to_hunk(struct diff_screen *s, int rows)
 	const struct diff_pair *p = pair_of(s);
 
 	for (int side = 0; side < 2; side++) {
-		struct text_column *c = &s->column[side];
+		struct text_column *c = &s->screen.column[side];
 		int32_t token = s->hunk < 0 ? c->base : side ? p->hunk[s->hunk].b : p->hunk[s->hunk].a;
 
 		if (!c->text || token < c->base || token > c->base + c->n)
@@ -64,7 +64,7 @@ static int lay(struct diff_screen *s, int w, int rows, bool ascii, struct err *e
 	bool fresh = !s->laid;
 
 	for (int side = 0; side < 2; side++) {
-		struct text_column *c = &s->column[side];
+		struct text_column *c = &s->screen.column[side];
 
 		if (fresh) {
 			text_column_free(c);
@@ -78,8 +78,8 @@ static int lay(struct diff_screen *s, int w, int rows, bool ascii, struct err *e
 	if (fresh)
 		scroll_to_hunk(s, rows);
 	s->laid = true;
-	text_column_clamp(&s->column[0], rows);
-	text_column_clamp(&s->column[1], rows);
+	text_column_clamp(&s->screen.column[0], rows);
+	text_column_clamp(&s->screen.column[1], rows);
 	return 0;
 }
 
@@ -121,7 +121,7 @@ static void style(void *arg, int32_t token, bool standin, struct pen *pen)
 
 static void draw_column(const struct diff_screen *s, int side, struct pen *pen)
 {
-	const struct text_column *c = &s->column[side];
+	const struct text_column *c = &s->screen.column[side];
 
 	text_column_draw(c, pen, style, &(struct styled){ s, side });
 	pen->attr = 0;
@@ -132,31 +132,23 @@ static void draw_column(const struct diff_screen *s, int side, struct pen *pen)
 		pen_text(pen, 0, 0, "nothing was drawn", -1);
 }
 
-static void draw_title(const struct diff_screen *s, int side, struct pen *pen)
+static void draw_title(const struct diff_screen *s, int side, struct canvas *c)
 {
 	const struct diff_side *d = &pair_of(s)->side[side];
+	struct pen p = screen_title(c, side, basename(s->d->h[side]->path));
 	int x;
 
-	pen->ink = INK_BRIGHT;
-	pen->attr = ATTR_BOLD;
-	x = pen_printf(pen, 0, 0, "%c ", 'A' + side);
-	x += pen_clip(pen, x, 0, pen->r.w - x, basename(s->d->h[side]->path), -1);
-	pen->ink = INK_DIM;
-	pen->attr = 0;
 	if (!d->request)
 		return;
-	x = pen_printf(pen, 0, 1, "request %lld ", (long long)d->request->number);
-	pen_clip(pen, x, 1, pen->r.w - x, d->request->text, -1);
+	x = pen_printf(&p, 0, 1, "request %lld ", (long long)d->request->number);
+	pen_clip(&p, x, 1, p.r.w - x, d->request->text, -1);
 }
 
 static void draw_status(struct diff_screen *s, struct canvas *c)
 {
-	struct pen p = pen_of(c, (struct rect){ 0, c->h - 1, c->w, 1 });
+	struct pen p = screen_status(c);
 	const struct diff_pair *pair = pair_of(s);
 
-	p.paper = INK_BAND;
-	pen_fill(&p, (struct rect){ 0, 0, c->w, 1 });
-	p.ink = INK_BRIGHT;
 	pen_printf(&p, 1, 0, "request %d of %d", s->pair + 1, s->d->n_pairs);
 	if (pair->n_hunks)
 		pen_printf(&p, 22, 0, "difference %d of %d", s->hunk + 1, pair->n_hunks);
@@ -203,12 +195,11 @@ static void draw_cause(struct diff_screen *s, struct canvas *c)
 	}
 }
 
-int diff_screen_draw(void *screen, struct canvas *c, struct err *e)
+static int draw(void *screen, struct canvas *c, struct err *e)
 {
 	struct diff_screen *s = screen;
 	int left = (c->w - 1) / 2, rows = c->h - HEAD_ROWS - foot_rows(c->w, c->h);
 
-	canvas_clear(c);
 	if (!s->d->n_pairs || rows < 1 || left < 8) {
 		struct pen p = pen_of(c, (struct rect){ 0, 0, c->w, c->h });
 
@@ -216,15 +207,12 @@ int diff_screen_draw(void *screen, struct canvas *c, struct err *e)
 			&p, 0, 0, s->d->n_pairs ? "too small" : "neither recording has a request; q quits", -1);
 		return 0;
 	}
-	/* one column narrower than its half, so that texts do not touch the rule */
 	if (lay(s, left - 2, rows, c->ascii, e))
 		return -1;
 	for (int side = 0; side < 2; side++) {
-		int x = side ? left + 2 : 1;
-		struct pen title = pen_of(c, (struct rect){ x, 0, left - 2, 2 });
-		struct pen text = pen_of(c, (struct rect){ x, HEAD_ROWS, left - 2, rows });
+		struct pen text = screen_side(c, side, HEAD_ROWS, rows);
 
-		draw_title(s, side, &title);
+		draw_title(s, side, c);
 		draw_column(s, side, &text);
 	}
 	for (int y = 0; y < HEAD_ROWS + rows; y++) {
@@ -235,7 +223,6 @@ int diff_screen_draw(void *screen, struct canvas *c, struct err *e)
 	}
 	draw_cause(s, c);
 	draw_status(s, c);
-	popup_draw(&s->popup, c);
 	return 0;
 }
 
@@ -269,28 +256,18 @@ static void go_to_hunk(struct diff_screen *s, int by, int rows)
 static void scroll(struct diff_screen *s, int by, int rows)
 {
 	for (int side = 0; side < 2; side++) {
-		s->column[side].scroll += by;
-		text_column_clamp(&s->column[side], rows);
+		s->screen.column[side].scroll += by;
+		text_column_clamp(&s->screen.column[side], rows);
 	}
 }
 
-bool diff_screen_key(void *screen, int code, int w, int h)
+static void key(void *screen, int code, int w, int h)
 {
 	struct diff_screen *s = screen;
 	int rows = h - HEAD_ROWS - foot_rows(w, h);
 
-	if (s->popup.open && code != 3 && code != 4 &&
-		popup_key(&s->popup, code == ESCAPE ? KEY_ESC : code, false))
-		return true;
-	if (code == KEY_F1_ || code == '?' || code == 'h') {
-		popup_show(&s->popup, "diff", diff_screen_help);
-		return true;
-	}
-
-	if (code == 'q' || code == ESCAPE || code == 3 || code == 4)
-		return false;
 	if (!s->d->n_pairs || rows < 1)
-		return true;
+		return;
 	switch (code) {
 	case 'n': go_to_hunk(s, 1, rows); break;
 	case 'N':
@@ -311,12 +288,15 @@ bool diff_screen_key(void *screen, int code, int w, int h)
 	case 'G':
 	case KEY_END_: scroll(s, 1 << 29, rows); break;
 	}
-	return true;
 }
+
+const struct screen_kind diff_screen = {
+	.draw = draw, .key = key, .name = "diff", .help = diff_screen_help
+};
 
 void diff_screen_init(struct diff_screen *s, struct diff *d)
 {
-	*s = (struct diff_screen){ .d = d, .hunk = -1 };
+	*s = (struct diff_screen){ .screen.kind = &diff_screen, .d = d, .hunk = -1 };
 	for (int i = 0; i < d->n_pairs; i++)
 		if (d->pair[i].n_hunks) {
 			go_to_pair(s, i, false);
@@ -324,23 +304,13 @@ void diff_screen_init(struct diff_screen *s, struct diff *d)
 		}
 }
 
-void diff_screen_free(struct diff_screen *s)
-{
-	text_column_free(&s->column[0]);
-	text_column_free(&s->column[1]);
-	popup_free(&s->popup);
-}
-
-/* --- the screen of `cutaway diff` --- */
-
 int tui_diff(struct diff *d, const struct tui_options *o, struct err *e)
 {
 	struct diff_screen s;
-	const struct screen screen = { .draw = diff_screen_draw, .key = diff_screen_key, .arg = &s };
 	int rc;
 
 	diff_screen_init(&s, d);
-	rc = screen_loop(&screen, o, e);
-	diff_screen_free(&s);
+	rc = screen_loop(&s.screen, o, e);
+	screen_free(&s.screen);
 	return rc;
 }

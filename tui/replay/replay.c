@@ -330,8 +330,8 @@ static int act(void *arg, enum command_act what, const char *text, double number
 	struct replay *r = a->replay;
 	int done = app_act(a, what, text, e);
 
-	if (done)
-		return done < 0 ? -1 : 0;
+	if (done <= 0)
+		return done;
 	r->at_end &= what == ACT_SPEED;
 	switch (what) {
 	case ACT_PAUSE: play(a, !r->playing); return 0;
@@ -346,23 +346,6 @@ static int act(void *arg, enum command_act what, const char *text, double number
 	go(a, (int64_t)number);
 	if (player_at(r->player) != (int64_t)number && !r->damaged)
 		app_say(a, SAY_INFO, "there are steps 0 to %lld", (long long)player_n_steps(r->player));
-	return 0;
-}
-
-static int no_set(void *arg, const char *name, const char *value, struct err *e)
-{
-	(void)arg, (void)name, (void)value;
-	return err_set(e, ERR_USAGE, "a recording cannot be changed");
-}
-
-static int get(void *arg, const char *name, char *buf, size_t cap)
-{
-	struct app *a = arg;
-	const char *value = timeline_setting(&a->timeline, name);
-
-	if (!value)
-		return -1;
-	snprintf(buf, cap, "%s", value);
 	return 0;
 }
 
@@ -436,21 +419,17 @@ int tui_replay(const char *path, const struct tui_options *o, struct err *e)
 		.playing = !o->follow,
 		.follow = o->follow,
 		.at_end = o->follow };
-	struct app a = { .prompt_hidden = true };
+	struct app a = {
+		.replay = &r, .prompt_hidden = true, .host = { .replay = true, .arg = &a, .act = act }
+	};
 	int result = -1;
 
-	a.signal_fd = -1;
-	a.host = (struct command_host){ .replay = true,
-		.arg = &a,
-		.engine_set = no_set,
-		.engine_get = get,
-		.say = app_tell,
-		.act = act };
+	app_init(&a, &replay_mode);
 	/* Before the screen is taken over: the error of an unreadable file goes to the plain
 	 * terminal. */
 	if (player_open(&r.player, path, e) < 0)
 		return -1;
-	if (app_open(&a, &replay_mode, &r, o, e) == 0) {
+	if (app_open(&a, o, e) == 0) {
 		breaks_on_stop(a.breaks, stop_playing, &r);
 		go(&a, o->follow ? INT64_MAX - 1 : 0);
 		schedule(&a, now_ns());

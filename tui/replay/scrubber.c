@@ -18,7 +18,7 @@ static void draw_marks(const struct player *player, struct pen *p, int64_t n_ste
 	int n;
 	const struct player_mark *mark = player_marks(player, &n);
 
-	for (size_t k = 0; k < sizeof look / sizeof *look; k++)
+	for (size_t k = 0; k < ARRAY_N(look); k++)
 		for (int i = 0, x, last = -1; i < n; i++)
 			if (mark[i].kind == look[k].kind &&
 				(x = column_of(mark[i].step, n_steps, p->r.w)) != last) {

@@ -60,7 +60,7 @@ int breaks_open(struct breaks **out, struct err *e)
 	*out = NULL;
 	if (!b || watch_open(&b->set, e)) {
 		free(b);
-		return err_set(e, ERR_MEMORY, "no memory for breakpoints");
+		return no_memory(e, "breakpoints");
 	}
 	pthread_mutex_init(&b->evaluating, NULL);
 	pthread_mutex_init(&b->lock, NULL);
@@ -230,7 +230,6 @@ static int list(struct breaks *b, bool watch, char **say)
 {
 	size_t size;
 	FILE *out = open_memstream(say, &size);
-	int n = 0;
 
 	if (!out)
 		return 0;
@@ -243,10 +242,9 @@ static int list(struct breaks *b, bool watch, char **say)
 		fprintf(out, "%2d  %-*s%s%s%s%s\n", i + 1, watch ? BREAKS_NAME : 0, b->item[i].name, expr,
 			b->item[i].once ? "   (once)" : "",
 			*watch_trouble(b->set, i) ? "   has no value: " : "", watch_trouble(b->set, i));
-		n++;
 	}
 	unlock_both(b);
-	if (!n)
+	if (!ftell(out))
 		fputs(watch ? "no watches: /watch NAME EXPRESSION shows a number of each step\n"
 					: "no breakpoints: /break EXPRESSION stops after a step for which it holds\n",
 			out);
@@ -260,7 +258,7 @@ static int list(struct breaks *b, bool watch, char **say)
 }
 
 /* "off": all of the kind; "off 2" or "off NAME": that one. */
-static int off(struct breaks *b, const char *which, bool watch, struct err *e)
+static int off(struct breaks *b, const char *which, bool watch, char **say, struct err *e)
 {
 	char *end;
 	long n = strtol(which, &end, 10);
@@ -274,6 +272,9 @@ static int off(struct breaks *b, const char *which, bool watch, struct err *e)
 	if (*which && !gone)
 		return err_set(e, ERR_USAGE, "there is no %s %.40s: /%s lists them",
 			watch ? "watch" : "breakpoint", which, watch ? "watch" : "break");
+	if (asprintf(say, *which ? "of the %s %s is taken away" : "all %s are taken away%s",
+			watch ? "watches" : "breakpoints", which) < 0)
+		*say = NULL;
 	return 0;
 }
 
@@ -285,6 +286,9 @@ static const char *skip(const char *p)
 int breaks_command(
 	struct breaks *b, enum breaks_kind kind, const char *text, char **say, struct err *e)
 {
+	static const char *const added[] = { "breakpoint set: it holds after a step with %s",
+		"breakpoint set, for once: it holds after a step with %s",
+		"watching %s: /view watch shows it step by step" };
 	const bool watch = kind == BREAKS_WATCH;
 	char name[BREAKS_NAME];
 	size_t n = watch ? strcspn(skip(text), " ") : 0;
@@ -294,13 +298,17 @@ int breaks_command(
 	if (!*text && kind != BREAKS_ONCE)
 		return list(b, watch, say);
 	if (!strncmp(text, "off", 3) && (!text[3] || text[3] == ' ') && kind != BREAKS_ONCE)
-		return off(b, skip(text + 3), watch, e);
+		return off(b, skip(text + 3), watch, say, e);
 	if (!*skip(text + n))
 		return err_set(e, ERR_USAGE,
 			watch ? "a watch has a name and an expression: /watch surprise entropy"
 				  : "an expression is needed, such as /tbreak entropy > 3");
 	snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), text);
-	return add(b, skip(text + n), watch ? name : NULL, kind == BREAKS_ONCE, e) < 0 ? -1 : 0;
+	if (add(b, skip(text + n), watch ? name : NULL, kind == BREAKS_ONCE, e) < 0)
+		return -1;
+	if (asprintf(say, added[kind], text) < 0)
+		*say = NULL;
+	return 0;
 }
 
 /* ---- searching ---- */
@@ -449,14 +457,6 @@ static void read_step(struct breaks *b, int64_t step)
 	}
 }
 
-static void forget_values(struct breaks *b)
-{
-	pthread_mutex_lock(&b->lock);
-	for (int i = 0; i < WATCH_MAX; i++)
-		b->item[i].n = 0;
-	pthread_mutex_unlock(&b->lock);
-}
-
 /* Positions the reader before the steps that fill the sparklines up to `step`. */
 static bool breaks_position(struct breaks *b, const char *path, int64_t step)
 {
@@ -471,7 +471,10 @@ static bool breaks_position(struct breaks *b, const char *path, int64_t step)
 	if (reader_seek(b->reader, seq < 0 ? 1 : seq + 1, &b->err))
 		return false;
 	b->read_step = first;
-	forget_values(b);
+	pthread_mutex_lock(&b->lock);
+	for (int i = 0; i < WATCH_MAX; i++)
+		b->item[i].n = 0;
+	pthread_mutex_unlock(&b->lock);
 	return true;
 }
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/no_memory.h"
 #include "event/event.h"
 #include "sessions/watch/watch.h"
 
@@ -26,8 +26,8 @@ void breaks_on_stop(struct breaks *b, void (*stop)(void *arg), void *arg);
 void breaks_feed(void *breaks, const struct event *ev);
 
 /* "" lists, "off" or "off 2" removes, anything else adds: an expression, for a watch "NAME EXPR".
- * BREAKS_ONCE can only be added, and is removed when it has stopped. *say gets the output (malloc'd
- * lines; NULL: none). */
+ * BREAKS_ONCE can only be added, and is removed when it has stopped. *say gets the list, or what
+ * was done (malloc'd; NULL: no memory). */
 enum breaks_kind { BREAKS_BREAK, BREAKS_ONCE, BREAKS_WATCH };
 int breaks_command(
 	struct breaks *b, enum breaks_kind kind, const char *text, char **say, struct err *e);

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
+#include "base/array.h"
+#include "base/no_memory.h"
 #include "base/text.h"
 
 /* Semantic colours: the theme (theme.h) maps each to truecolor, 256, 16 or mono, dark or light. A

@@ -11,6 +11,7 @@
 #include <strings.h>
 #include <utf8proc.h>
 
+#include "base/array.h"
 #include "base/text.h"
 
 #define NONE ((iconv_t)-1)
@@ -26,7 +27,7 @@ static const char *locale_name(void)
 {
 	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+	for (size_t i = 0; i < ARRAY_N(names); i++) {
 		const char *value = getenv(names[i]);
 
 		if (value && *value)
@@ -66,7 +67,7 @@ static void use_utf8(void)
 {
 	static const char *const names[] = { "C.UTF-8", "C.utf8", "", "en_US.UTF-8" };
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+	for (size_t i = 0; i < ARRAY_N(names); i++) {
 		locale_t l = newlocale(LC_CTYPE_MASK, names[i], (locale_t)0);
 
 		if (l && !strcmp(nl_langinfo_l(CODESET, l), "UTF-8")) {

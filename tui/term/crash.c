@@ -13,12 +13,12 @@ static struct {
 
 static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
 
-static struct sigaction usual[sizeof signals / sizeof *signals];
+static struct sigaction usual[ARRAY_N(signals)];
 
 /* Restores the earlier handlers: main's reports SIGBUS. */
 static void give_back(void)
 {
-	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+	for (size_t i = 0; i < ARRAY_N(signals); i++)
 		sigaction(signals[i], &usual[i], NULL);
 }
 
@@ -61,7 +61,7 @@ void crash_arm(void)
 		return;
 	crash.armed = 1;
 	sigaltstack(&alternative, NULL);
-	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+	for (size_t i = 0; i < ARRAY_N(signals); i++)
 		sigaction(signals[i], &action, &usual[i]);
 }
 
@@ -82,7 +82,7 @@ static bool asked_to_end(void)
 	sigset_t waiting;
 
 	sigpending(&waiting); /* all of these are blocked: the loop reads them */
-	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+	for (size_t i = 0; i < ARRAY_N(ends); i++)
 		if (sigismember(&waiting, ends[i]))
 			return true;
 	return false;

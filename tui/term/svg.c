@@ -97,7 +97,7 @@ static void shape_lines(struct shape *s, int code)
 		{ 0x2577, D } };
 	const int w = CELL_W, h = CELL_H, x = w / 2, y = h / 2;
 
-	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+	for (size_t i = 0; i < ARRAY_N(lines); i++) {
 		int arms = lines[i].arms, thin = arms & HEAVY ? 1 : 0; /* a line is 1 or 3 wide */
 
 		if (lines[i].code != code)

@@ -31,7 +31,7 @@ static void arm_crash(const struct terminal *t)
 {
 	static const char *const names[] = { "sgr0", "op", "rmkx", "cnorm", "rmcup", "clear" };
 	/* no rmcup: nothing else clears */
-	size_t n = sizeof names / sizeof *names - (exit_ca_mode != NULL);
+	size_t n = ARRAY_N(names) - (exit_ca_mode != NULL);
 
 	crash_begin(t->out, &t->found);
 	crash_add("\033[?2026l\033[?2004l\033[?1006l\033[?1000l");
@@ -213,9 +213,12 @@ static int open_out(struct terminal *t, struct err *e)
 
 static void choose_colours(struct terminal *t, const struct term_options *o)
 {
-	t->theme.light = o->light || (!o->dark && theme_env_is_light());
+	const char *theme = o->theme ? o->theme : "auto";
+
+	t->theme.light =
+		!strcmp(theme, "light") || (strcmp(theme, "dark") != 0 && theme_env_is_light());
 	t->theme.depth = THEME_MONO;
-	if (o->no_color || !env_empty("NO_COLOR") || !has_colors() || start_color() != OK)
+	if (!strcmp(theme, "mono") || !env_empty("NO_COLOR") || !has_colors() || start_color() != OK)
 		return;
 	use_default_colors();
 	t->theme.depth = COLORS < 256 ? THEME_16 : tigetflag("RGB") > 0 ? THEME_TRUE : THEME_256;
@@ -247,7 +250,7 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 		return -1;
 	t = calloc(1, sizeof *t);
 	if (!t)
-		return err_set(e, ERR_MEMORY, "no memory for the screen");
+		return no_memory(e, "the screen");
 	t->out = -1;
 	t->ascii = o->ascii || !charset_is_utf8();
 	if (open_out(t, e) < 0) {

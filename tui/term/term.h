@@ -13,8 +13,9 @@
 struct terminal;
 
 struct term_options {
-	/* forced; otherwise found out from locale, NO_COLOR, COLORFGBG */
-	bool ascii, no_color, light, dark;
+	bool ascii; /* else as the locale says */
+	/* "dark", "light" or "mono"; else, also NULL, found out from NO_COLOR and COLORFGBG */
+	const char *theme;
 };
 
 /* After charset_open(). Fails with a clear error where there is no terminal, or one that cannot

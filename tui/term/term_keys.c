@@ -79,7 +79,7 @@ void term_keys_open(struct terminal *t)
 	if (strncmp(getenv("TERM"), "linux", 5))
 		mousemask(EVERY(PRESSED) | EVERY(RELEASED), NULL);
 	mouseinterval(0);
-	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+	for (size_t i = 0; i < ARRAY_N(usual); i++)
 		define_new(usual[i].seq, usual[i].key);
 	for (int i = 0; keypad_keys[i]; i++)
 		define_new((char[]){ '\033', 'O', (char)('j' + i), '\0' }, keypad_keys[i]);
@@ -148,7 +148,7 @@ static void key_special(int c, struct term_key *k)
 	static char other[32];
 	char *bound;
 
-	for (size_t i = 0; i < sizeof key_table / sizeof *key_table; i++)
+	for (size_t i = 0; i < ARRAY_N(key_table); i++)
 		if (key_table[i].curses == c) {
 			k->code = key_table[i].key;
 			k->seq = key_table[i].seq;
@@ -173,7 +173,7 @@ static void key_special(int c, struct term_key *k)
 /* A key that has a sequence of which ncurses knows nothing. */
 static void key_unnamed(const char *seq, struct term_key *k)
 {
-	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+	for (size_t i = 0; i < ARRAY_N(usual); i++)
 		if (!strcmp(usual[i].seq, seq)) {
 			key_special(usual[i].key, k);
 			return;

@@ -76,7 +76,7 @@ static enum kitty type(struct terminal *t, long c, bool alt)
  */
 static bool pad_has_sequence(struct pressed *p, const char **seq)
 {
-	const size_t texts = strlen(pad_text), keys = sizeof pad_keys / sizeof *pad_keys;
+	const size_t texts = strlen(pad_text), keys = ARRAY_N(pad_keys);
 	const size_t at = (size_t)p->c - PAD; /* a number of the terminal's: any */
 
 	if (at < texts)

@@ -255,7 +255,7 @@ static const char *drawn(struct compare_screen *s, struct canvas *c, int w, int 
 	if (!s)
 		return NULL;
 	assert_int_equal(canvas_resize(c, w, h, &e), 0);
-	assert_int_equal(compare_screen_draw(s, c, &e), 0);
+	assert_int_equal(screen_draw(&s->screen, c, &e), 0);
 	text = canvas_to_text(c);
 	assert_non_null(text);
 	return text;
@@ -272,9 +272,12 @@ static void test_screen(void **state)
 	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	atomic_bool over = false;
 	struct compare c = { 0 };
-	struct compare_screen s = {
-		.c = &c, .lock = &lock, .over = &over, .n_prompts = 2, .repeat = 3
-	};
+	struct compare_screen s = { .screen.kind = &compare_screen,
+		.c = &c,
+		.lock = &lock,
+		.over = &over,
+		.n_prompts = 2,
+		.repeat = 3 };
 	struct canvas canvas = { 0 };
 
 	(void)state;
@@ -298,22 +301,22 @@ static void test_screen(void **state)
 	expect_drawn(&s, &canvas, "A slow");
 	expect_drawn(&s, &canvas, "shore");
 	expect_drawn(&s, &canvas, "2.000");
-	assert_true(compare_screen_key(&s, 'p', 80, 24));
+	assert_true(screen_key(&s.screen, 'p', 80, 24));
 	expect_drawn(&s, &canvas, "by the sea");
-	assert_true(compare_screen_key(&s, 'p', 80, 24)); /* there is no earlier one */
+	assert_true(screen_key(&s.screen, 'p', 80, 24)); /* there is no earlier one */
 	expect_drawn(&s, &canvas, "by the sea");
-	assert_true(compare_screen_key(&s, 'n', 80, 24));
+	assert_true(screen_key(&s.screen, 'n', 80, 24));
 	expect_drawn(&s, &canvas, "in the hills");
-	assert_true(compare_screen_key(&s, KEY_F1_, 80, 24));
+	assert_true(screen_key(&s.screen, KEY_F1_, 80, 24));
 	expect_drawn(&s, &canvas, "by turns");
-	assert_true(compare_screen_key(&s, 'q', 80, 24)); /* closes the help alone */
+	assert_true(screen_key(&s.screen, 'q', 80, 24)); /* closes the help alone */
 	atomic_store(&over, true);
 	expect_drawn(&s, &canvas, "over; q prints the table");
 	for (int i = 0; i < 60 * 40; i++)
 		drawn(&s, &canvas, 1 + i % 60 * 3, 1 + i / 60);
-	assert_false(compare_screen_key(&s, 'q', 80, 24));
+	assert_false(screen_key(&s.screen, 'q', 80, 24));
 	drawn(NULL, NULL, 0, 0);
-	compare_screen_free(&s);
+	screen_free(&s.screen);
 	canvas_free(&canvas);
 	compare_free(&c);
 }

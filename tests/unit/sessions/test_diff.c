@@ -390,7 +390,7 @@ static char *screen_text(struct diff_screen *s, struct canvas *c, int w, int h)
 	struct err e = { 0 };
 
 	assert_int_equal(canvas_resize(c, w, h, &e), 0);
-	assert_int_equal(diff_screen_draw(s, c, &e), 0);
+	assert_int_equal(screen_draw(&s->screen, c, &e), 0);
 	return canvas_to_text(c);
 }
 
@@ -426,25 +426,25 @@ static void test_screen(void **state)
 	for (int i = 0; i < c.w * c.h; i++)
 		reversed += (c.cell[i].attr & ATTR_REVERSE) != 0;
 	assert_true(reversed >= 2); /* the token that parts them, on both sides */
-	assert_true(diff_screen_key(&s, 'n', 80, 24));
+	assert_true(screen_key(&s.screen, 'n', 80, 24));
 	expect_on(&s, &c, 80, 24, "difference 2 of");
-	assert_true(diff_screen_key(&s, 'N', 80, 24));
-	assert_true(diff_screen_key(&s, ']', 80, 24));
+	assert_true(screen_key(&s.screen, 'N', 80, 24));
+	assert_true(screen_key(&s.screen, ']', 80, 24));
 	expect_on(&s, &c, 120, 40, "request 2 of 2");
 	/* back over the border of a request: to its last */
-	assert_true(diff_screen_key(&s, 'N', 80, 24));
+	assert_true(screen_key(&s.screen, 'N', 80, 24));
 	expect_on(&s, &c, 120, 40, "request 1 of 2");
 	assert_int_equal(s.hunk, d->pair[0].n_hunks - 1);
 	for (int i = 0; i < 400; i++) { /* any keys at any size */
-		assert_true(diff_screen_key(&s, keys[(i * 7 + i / 10) % 10], 80, 1 + i % 50));
+		assert_true(screen_key(&s.screen, keys[(i * 7 + i / 10) % 10], 80, 1 + i % 50));
 		free(screen_text(&s, &c, 1 + i * 13 % 210, 1 + i % 50));
 	}
-	assert_true(diff_screen_key(&s, KEY_F1_, 80, 24));
-	assert_true(s.popup.open);
-	assert_true(diff_screen_key(&s, 'q', 80, 24)); /* closes the help alone */
-	assert_false(s.popup.open);
-	assert_false(diff_screen_key(&s, 'q', 80, 24));
-	diff_screen_free(&s);
+	assert_true(screen_key(&s.screen, KEY_F1_, 80, 24));
+	assert_true(s.screen.popup.open);
+	assert_true(screen_key(&s.screen, 'q', 80, 24)); /* closes the help alone */
+	assert_false(s.screen.popup.open);
+	assert_false(screen_key(&s.screen, 'q', 80, 24));
+	screen_free(&s.screen);
 	canvas_free(&c);
 	diff_close(d);
 }
@@ -495,9 +495,9 @@ static void test_hostile(void **state)
 		assert_null(strchr(printed(d), '\033'));
 		diff_screen_init(&s, d);
 		free(screen_text(&s, &c, 80, 24));
-		diff_screen_key(&s, ']', 80, 24);
+		screen_key(&s.screen, ']', 80, 24);
 		free(screen_text(&s, &c, 80, 24));
-		diff_screen_free(&s);
+		screen_free(&s.screen);
 		canvas_free(&c);
 		diff_close(d);
 	}

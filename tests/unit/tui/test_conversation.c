@@ -32,7 +32,7 @@ static int64_t next_request;
 /* Of the conversation, with the chosen answer. */
 static int32_t n_ids(void)
 {
-	return (int32_t)c->n + (c->n_answers ? c->answer[c->chosen].n : 0);
+	return c->turn->n + (c->n_answers ? c->answer[c->chosen].n : 0);
 }
 
 static int group_setup(void **state)
@@ -144,7 +144,7 @@ static void turns_only_append(void **state)
 		assert_int_equal(p.ids[n_first + i], 100);
 	/* the answer had none of its own */
 	assert_true(tokenizer_is_end(tokenizer, p.ids[n_first + 3]));
-	assert_int_equal(c->n_turns, 2);
+	assert_int_equal(c->turn->n_turns, 2);
 }
 
 static void rewind_to(int64_t request, int64_t kept)
@@ -220,7 +220,7 @@ static void going_back_to_an_earlier_turn(void **state)
 	assert_non_null(strstr(e.text, "begins at position"));
 	assert_int_equal(conversation_resume(c, 1, ids, open + 3, &back, &e), 0);
 	assert_string_equal(back.text, "first");
-	assert_int_equal(c->n_turns, 1);
+	assert_int_equal(c->turn->n_turns, 1);
 	assert_int_equal(n_ids(), open + 3);
 	assert_false(conversation_busy(c));
 	conversation_expect(c, 1);
@@ -230,7 +230,7 @@ static void going_back_to_an_earlier_turn(void **state)
 	token(fork, 99);
 	finish(fork);
 	p = ask("another second", false);
-	assert_int_equal(c->n_turns, 2);
+	assert_int_equal(c->turn->n_turns, 2);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(p.ids[open + i], 100);
 	assert_int_equal(p.ids[open + 3], 99);
@@ -267,7 +267,7 @@ static void a_turn_without_an_answer_leaves(void **state)
 	finish(begin_request(EV_REQUEST_KIND_chat)); /* refused, say */
 	p = ask("hi", false);
 	assert_int_equal(p.n_ids, n);
-	assert_int_equal(c->n_turns, 1);
+	assert_int_equal(c->turn->n_turns, 1);
 }
 
 static void forks_and_retries_share_the_prompt(void **state)
@@ -347,11 +347,11 @@ static void a_full_context_stops_or_drops(void **state)
 	}
 	assert_true(n > 1 && n < 20);
 	assert_non_null(strstr(e.text, "200"));
-	assert_int_equal(c->n_turns, n);
+	assert_int_equal(c->turn->n_turns, n);
 	p = ask("a b c d", true);
 	assert_true(p.trimmed_turns >= 1 && p.trimmed_tokens > 20);
 	assert_true(p.n_ids + 10 <= CTX);
-	assert_int_equal(c->n_turns, n + 1 - p.trimmed_turns);
+	assert_int_equal(c->turn->n_turns, n + 1 - p.trimmed_turns);
 	assert_memory_equal(p.ids, head, 2 * sizeof *head); /* still a turn's opening */
 	answer(100, 20);
 	for (int i = 0; i < 30; i++) {
@@ -400,16 +400,20 @@ static void what_can_never_fit_is_refused(void **state)
 	struct conversation_prompt p;
 	struct err e = { 0 };
 	char text[4 * CTX];
+	int64_t request;
+	int32_t size;
 
 	(void)state;
 	ask("hi", false);
 	answer(100, 3);
+	size = conversation_size(c, &request);
 	memset(text, '7', sizeof text);
 	assert_int_equal(conversation_ask(c, text, sizeof text, 10, true, &p, &e), -1);
 	assert_int_equal(e.code, ERR_USAGE);
-	assert_int_equal(c->n_turns, 1); /* nothing was lost by trying */
+	assert_int_equal(c->turn->n_turns, 1); /* nothing was lost by trying, or counted twice */
+	assert_int_equal(conversation_size(c, &request), size);
 	p = ask("hi", false);
-	assert_int_equal(c->n_turns, 2);
+	assert_int_equal(c->turn->n_turns, 2);
 	assert_int_equal(conversation_repeat(c, &p, NULL), 0);
 	conversation_new(c, "", NULL);
 	assert_int_equal(conversation_repeat(c, &p, NULL), -1);
