@@ -83,10 +83,18 @@ int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 	return take_shared(w, g) ? 0 : map_arena(w, e);
 }
 
-static struct weights_part *add_part(struct weights *w, size_t bytes, struct err *e)
+/* A file may cut a tensor into so many matrices that their last tiles find no room. */
+static struct weights_part *add_part(
+	struct weights *w, const struct gguf_tensor *t, size_t bytes, struct err *e)
 {
 	struct weights_part *p;
 
+	if (align64(bytes) > w->bytes - w->used) {
+		err_set(e, ERR_INPUT,
+			"%s: no room for tensor %s: tensors are cut into more matrices than their shapes say",
+			gguf_path(t->in), t->name);
+		return NULL;
+	}
 	if (!ARRAY_ROOM(w->part, w->cap_parts, w->n_parts + 1)) {
 		err_set(e, ERR_MEMORY, "no memory for the plan of %d tensors", w->n_parts + 1);
 		return NULL;
@@ -104,7 +112,7 @@ static size_t row_bytes(const struct gguf_tensor *t)
 
 float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct err *e)
 {
-	struct weights_part *p = add_part(w, t->bytes, e);
+	struct weights_part *p = add_part(w, t, t->bytes, e);
 
 	if (!p)
 		return NULL;
@@ -185,7 +193,7 @@ int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *ke
 	strip = *m;
 	strip.n_rows = part.strip;
 	part.step = k_matrix_bytes(kernels, &strip);
-	p = add_part(w, k_matrix_bytes(kernels, m), e);
+	p = add_part(w, t, k_matrix_bytes(kernels, m), e);
 	if (!p)
 		return -1;
 	part.to = p->to;
