@@ -66,8 +66,6 @@ static void set_attention(struct arch_file *f, struct model *m, int32_t i, const
 {
 	struct attention *a = arch_attention(m, i);
 
-	if (!a->n_kv_heads)
-		err_set(f->e, ERR_INPUT, "%s: layer %d has no key-value heads", gguf_path(f->g), i);
 	a->norms = ATTENTION_HEAD_NORMS;
 	a->value_norm = true;
 	a->scale = 1;

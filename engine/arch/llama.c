@@ -82,11 +82,8 @@ const struct arch arch_olmo2 = { .name = "olmo2", .halves = true, .layer = olmo2
  * in another. */
 static void phi3_layer(struct arch_file *f, struct model *m, int32_t i)
 {
-	int64_t window = 0;
-
-	gguf_opt_i64(f->g, "phi3.attention.sliding_window", &window, f->e);
 	arch_attention(m, i)->fused = true;
-	arch_attention(m, i)->window = (int32_t)window;
+	arch_attention(m, i)->window = arch_opt_int(f, "attention.sliding_window", 0, 1 << 24);
 	arch_feed_forward(f, m, i)->fused = true;
 }
 

@@ -62,6 +62,8 @@ static int attention_memory(void *params, struct memory_specs *m, struct err *e)
 		a->kv_layer = a->from->kv_layer;
 		return 0;
 	}
+	if (!a->n_kv_heads)
+		return err_set(e, ERR_INPUT, "a layer of attention has no key-value heads");
 	a->group = memory_join(m, &spec, &a->kv_layer, NULL, e);
 	return a->group < 0 ? -1 : 0;
 }
