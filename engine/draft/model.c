@@ -96,6 +96,9 @@ static int open_whole(
 	own.ctx = own.ctx < env->ctx ? own.ctx : env->ctx;
 	if (model_open(&d->whole, g, env->kernels, &o, &own.ctx, e))
 		return -1;
+	if (d->whole->diffusion.on)
+		return err_set(
+			e, ERR_USAGE, "%s: a diffusion model has no next token to guess", gguf_path(g));
 	if (d->whole->n_encoder && !env->model->n_encoder)
 		return err_set(e, ERR_USAGE,
 			"%s: this model's encoder reads an input, and what the model is asked has none",

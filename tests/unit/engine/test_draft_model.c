@@ -272,16 +272,21 @@ static void test_device(void **state)
 		&w, &(struct place){ "cuda", "graph", 1, 16, 64 }, with("medusa", medusa_path, ",2,2,0"));
 }
 
-static void refused(const char *spec, enum err_code code, const char *words)
+static void refused_by(const char *model, const char *spec, enum err_code code, const char *words)
 {
 	static struct world w;
 	struct err err = { 0 };
 
-	world_open(&w, model_path, &(struct place){ "cpu", NULL, 1, 16, 64 }, "off");
+	world_open(&w, model, &(struct place){ "cpu", NULL, 1, 16, 64 }, "off");
 	assert_int_equal(engine_set(w.e, "spec", spec, &err), -1);
 	if (err.code != code || !strstr(err.text, words))
 		fail_msg("%s: %s", spec, err.text);
 	engine_close(w.e);
+}
+
+static void refused(const char *spec, enum err_code code, const char *words)
+{
+	refused_by(model_path, spec, code, words);
 }
 
 static void test_arguments(void **state)
@@ -297,6 +302,16 @@ static void test_arguments(void **state)
 	/* has a default, as all others */
 	world_open(&w, model_path, &(struct place){ "cpu", NULL, 1, 16, 64 }, "skip");
 	engine_close(w.e);
+}
+
+/* Of the same vocabulary, but with nothing to say of the next token. */
+static void test_diffusion(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		refused_by("tests/data/zoo/qwen3.gguf",
+			i ? "beside:tests/data/zoo/dream.gguf,2" : "draft:tests/data/zoo/llada.gguf,2",
+			ERR_USAGE, "a diffusion model has no next token");
 }
 
 /* A file that lies is refused with words that say so. */
@@ -487,7 +502,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_skip), cmocka_unit_test(test_eagle),
 		cmocka_unit_test(test_layers), cmocka_unit_test(test_gain), cmocka_unit_test(test_medusa),
-		cmocka_unit_test(test_draft), cmocka_unit_test(test_arguments), cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_draft), cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_diffusion), cmocka_unit_test(test_lies),
 		cmocka_unit_test(test_damage), cmocka_unit_test(test_device) };
 
 	return cmocka_run_group_tests(tests, setup, teardown);
