@@ -144,14 +144,16 @@ static void medusa_load(void *arg, const struct gguf *g, struct model_loader *l)
 static int medusa_open(
 	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
-	const struct net_args usual = { 2, 3, 12, true, 1 };
+	char path[DRAFT_PATH];
 
-	if (net_open_file(&d->net, env, "medusa", args, usual, medusa_load, d, e))
+	d->net.args = (struct net_args){ 2, 3, 12, true, 1 };
+	if (net_read_args(&d->net, "medusa", args, path, e) ||
+		net_open_file(&d->net, env, "medusa", path, medusa_load, d, e))
 		return -1;
 	if (d->net.args.depth > d->n_heads)
 		d->net.args.depth = d->n_heads;
 	d->width = d->net.args.nodes;
-	return net_open_trees(&d->net, d->net.args, NULL, NULL, e) || take_memory(d, e) ? -1 : 0;
+	return net_open_trees(&d->net, NULL, NULL, e) || take_memory(d, e) ? -1 : 0;
 }
 
 static void medusa_close(struct drafter *d)
