@@ -34,14 +34,14 @@ static int one_load(struct one_layer *o, const struct calibration *c, int32_t i,
 	const struct gguf *g, struct err *e)
 {
 	const struct model *m = c->engine->model;
-	struct model_loader l = { g, &o->weights, &m->config, m->kernels, e, i, NULL };
+	struct model_loader l = { g, &o->weights, &m->config, e, i, NULL };
 
 	if (layer_like(&o->layer, &m->layer[i]))
 		return err_set(e, ERR_MEMORY, "no memory for a layer");
 	if (weights_open(&o->weights, g, m->kernels, e))
 		return -1;
 	model_load_layer(&l, &o->layer, i);
-	return e->code ? -1 : weights_load(&o->weights, g, m->kernels, WEIGHTS_CACHE_OFF, NULL, e);
+	return e->code ? -1 : weights_load(&o->weights, g, WEIGHTS_CACHE_OFF, NULL, e);
 }
 
 /* g NULL: of no layer, for the embedding. */

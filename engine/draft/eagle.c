@@ -133,7 +133,7 @@ static void load_stream(struct stream *s, int32_t layer, const char *name, struc
 	char tensor[64];
 
 	s->layer = layer;
-	s->keep = s->read = (struct net_copy){ .kernels = l->kernels, .dim = (size_t)dim };
+	s->keep = s->read = (struct net_copy){ .kernels = l->weights->kernels, .dim = (size_t)dim };
 	snprintf(tensor, sizeof tensor, "%s_norm.weight", name);
 	s->norm = model_vector(l, tensor, dim, true);
 	snprintf(tensor, sizeof tensor, "%s.weight", name);

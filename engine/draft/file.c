@@ -309,34 +309,12 @@ static uint8_t *gather(
 	return raw;
 }
 
-/* Packs on the host, then copies to the kernels' memory. */
-static int pack(struct draft_head *h, const uint8_t *raw, struct err *e)
-{
-	size_t bytes = k_packed_bytes(h->kernels, h->matrix.type, h->n, h->matrix.n_cols);
-	int status = 0;
-
-	bytes = (bytes + 63) & ~(size_t)63;
-	h->data = k_alloc(h->kernels, bytes, K_WEIGHTS, "the rows of a drafter's head", e);
-	if (!h->data)
-		return -1;
-	h->matrix.data = k_is_host(h->kernels) ? h->data : aligned_alloc(64, bytes);
-	if (!h->matrix.data)
-		return err_set(e, ERR_MEMORY, "no memory for the rows of a drafter's head");
-	k_pack(h->kernels, &h->matrix, raw);
-	if (h->matrix.data != h->data) {
-		status = k_upload(h->kernels, h->data, h->matrix.data, bytes, e);
-		free(h->matrix.data);
-		h->matrix.data = h->data;
-	}
-	return status;
-}
-
 int draft_open_head(
 	struct draft_head *h, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e)
 {
 	struct gguf *g;
 	uint8_t *raw;
-	int status;
+	bool failed;
 
 	*h = (struct draft_head){
 		.kernels = env->kernels, .matrix = env->model->output, .ids = ids, .n = n
@@ -349,9 +327,12 @@ int draft_open_head(
 		return -1;
 	raw = gather(g, env->model, ids, n, e);
 	gguf_close(g);
-	status = raw ? pack(h, raw, e) : -1;
+	if (raw)
+		h->data = k_alloc(env->kernels, k_matrix_bytes(env->kernels, &h->matrix), K_WEIGHTS,
+			"the rows of a drafter's head", e);
+	failed = !h->data || weights_pack(env->kernels, &h->matrix, raw, h->data, e);
 	free(raw);
-	return status;
+	return failed ? -1 : 0;
 }
 
 void draft_close_head(struct draft_head *h)

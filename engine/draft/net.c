@@ -26,13 +26,12 @@ int net_read_args(
 static int load_file(
 	struct net *net, const struct gguf *g, net_load_fn *load, void *drafter, struct err *e)
 {
-	struct k_ctx *kernels = net->env.kernels;
-	struct model_loader l = { g, &net->weights, &net->model.config, kernels, e, 0, NULL };
+	struct model_loader l = { g, &net->weights, &net->model.config, e, 0, NULL };
 
-	if (weights_open(&net->weights, g, kernels, e))
+	if (weights_open(&net->weights, g, net->env.kernels, e))
 		return -1;
 	load(drafter, g, &l);
-	return e->code ? -1 : weights_load(&net->weights, g, kernels, WEIGHTS_CACHE_OFF, NULL, e);
+	return e->code ? -1 : weights_load(&net->weights, g, WEIGHTS_CACHE_OFF, NULL, e);
 }
 
 int net_open_file(struct net *net, const struct draft_env *env, const char *kind, const char *path,

@@ -66,7 +66,7 @@ void model_rows(
 	w->type = t->type;
 	w->n_rows = (int32_t)s.n;
 	w->n_cols = (int32_t)cols;
-	weights_add_matrix(l->weights, l->g, l->kernels, t, s.first, w, l->e);
+	weights_add_matrix(l->weights, t, s.first, w, l->e);
 }
 
 void model_matrix(

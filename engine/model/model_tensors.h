@@ -8,10 +8,9 @@ struct model_loader {
 	const struct gguf *g;
 	struct weights *weights;
 	const struct model_config *config; /* its dim is that of the layers */
-	struct k_ctx *kernels;
-	struct err *e;     /* must be clear at first */
-	int32_t layer;     /* layer in the names of layer_vector() and layer_matrix() */
-	const char *stack; /* before "blk." in those names; NULL: nothing */
+	struct err *e;                     /* must be clear at first */
+	int32_t layer;                     /* layer in the names of layer_vector() and layer_matrix() */
+	const char *stack;                 /* before "blk." in those names; NULL: nothing */
 };
 
 /* Rows [first, first + n) of a tensor of `all` rows: for matrices that a file stores as one. */
