@@ -4,8 +4,8 @@
 static void check_states(struct arch_file *f, const struct matrix_states *s)
 {
 	if (!f->e->code && (s->inner % s->heads || s->heads % s->groups))
-		err_set(f->e, ERR_INPUT, "%s: %d channels, %d heads and %d groups do not divide each other",
-			gguf_path(f->g), s->inner, s->heads, s->groups);
+		gguf_bad(f->g, f->e, "%d channels, %d heads and %d groups do not divide each other",
+			s->inner, s->heads, s->groups);
 }
 
 static void read_states(struct arch_file *f, struct matrix_states *s)

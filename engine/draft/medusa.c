@@ -111,12 +111,11 @@ static int read_sizes(struct drafter *d, const struct gguf *g, struct err *e)
 	if (gguf_get_i64(g, "cutaway.draft.heads", &n, e))
 		return -1;
 	if (n < 1 || n > MOST_HEADS)
-		return err_set(e, ERR_INPUT, "%s: cutaway.draft.heads is %lld; 1 to %d is possible",
-			gguf_path(g), (long long)n, MOST_HEADS);
+		return gguf_bad(
+			g, e, "cutaway.draft.heads is %lld; 1 to %d is possible", (long long)n, MOST_HEADS);
 	if (!t || t->n_dims != 2 || t->dim[1] < K_QBLOCK || t->dim[1] > 1 << 16 || t->dim[1] % K_QBLOCK)
-		return err_set(e, ERR_INPUT,
-			"%s: tensor medusa.0.gate.weight is missing, or its rows are no multiple of %d",
-			gguf_path(g), K_QBLOCK);
+		return gguf_bad(g, e,
+			"tensor medusa.0.gate.weight is missing, or its rows are no multiple of %d", K_QBLOCK);
 	d->n_heads = (int32_t)n;
 	d->ffn = (int32_t)t->dim[1];
 	return 0;

@@ -31,8 +31,8 @@ static void load_layers(void *arg, const struct gguf *g, struct model_loader *l)
 	if (gguf_get_i64(g, "cutaway.draft.layers", &n, l->e))
 		return;
 	if (n < 1 || n > MOST_LAYERS)
-		err_set(l->e, ERR_INPUT, "%s: cutaway.draft.layers is %lld; 1 to %d is possible",
-			gguf_path(g), (long long)n, MOST_LAYERS);
+		gguf_bad(g, l->e, "cutaway.draft.layers is %lld; 1 to %d is possible", (long long)n,
+			MOST_LAYERS);
 	else
 		net_load_layers(&d->net, l, (int32_t)n);
 }

@@ -31,7 +31,7 @@ static const struct gguf_tensor *tensor_of(
 	snprintf(name, sizeof name, "blk.%d.ffn_down.weight", layer);
 	t = gguf_find(g, name);
 	if (!t || t->type != down->type || t->dim[0] != down->n_cols || t->dim[1] != down->n_rows) {
-		err_set(e, ERR_INPUT, "%s: it was changed since it was opened", gguf_path(g));
+		gguf_bad(g, e, "it was changed since it was opened");
 		return NULL;
 	}
 	if (!k_columns_fit(t->type)) {

@@ -67,8 +67,7 @@ int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 		const int64_t rows = t->dim[1], parts = t->dim[2] * t->dim[3]; /* 1 where it has fewer */
 
 		if (t->dim[0] > INT32_MAX || rows > INT32_MAX || parts > INT32_MAX / rows)
-			return err_set(e, ERR_INPUT,
-				"%s: tensor %s has a shape that no layer of this model has", gguf_path(g), t->name);
+			return gguf_bad(g, e, "tensor %s has a shape that no layer of this model has", t->name);
 		size_t packed = (size_t)parts * align64(k_packed_bytes(
 											kernels, t->type, (int32_t)rows, (int32_t)t->dim[0]));
 		w->bytes += align64(packed > t->bytes ? packed : t->bytes);
@@ -90,9 +89,9 @@ static struct weights_part *add_part(
 	struct weights_part *p;
 
 	if (align64(bytes) > w->bytes - w->used) {
-		err_set(e, ERR_INPUT,
-			"%s: no room for tensor %s: tensors are cut into more matrices than their shapes say",
-			gguf_path(t->in), t->name);
+		gguf_bad(t->in, e,
+			"no room for tensor %s: tensors are cut into more matrices than their shapes say",
+			t->name);
 		return NULL;
 	}
 	if (!ARRAY_ROOM(w->part, w->cap_parts, w->n_parts + 1)) {
@@ -184,8 +183,8 @@ int weights_add_matrix(struct weights *w, const struct gguf_tensor *t, int64_t f
 	struct k_matrix strip;
 
 	if (row * (size_t)unit > K_SCRATCH_BYTES)
-		return err_set(e, ERR_INPUT, "%s: tensor %s has rows of %zu bytes; %zu are the most",
-			gguf_path(t->in), t->name, row, K_SCRATCH_BYTES / (size_t)unit);
+		return gguf_bad(t->in, e, "tensor %s has rows of %zu bytes; %zu are the most", t->name, row,
+			K_SCRATCH_BYTES / (size_t)unit);
 	units = (int32_t)(STRIP_BYTES / (row * (size_t)unit));
 	part.strip = units > 1 ? units * unit : unit;
 	part.n_strips = (m->n_rows + part.strip - 1) / part.strip;
