@@ -208,6 +208,16 @@ static void choose_ctx(struct arch_file *f, const struct model_config *c)
 			f->ctx, c->ctx_train);
 }
 
+/* Of the norms, by the name of their kind. */
+static float read_epsilon(struct arch_file *f, const char *key)
+{
+	const float eps = (float)arch_real(f, key, 1e-5);
+
+	if (eps < 0)
+		gguf_bad(f->g, f->e, "the norms' epsilon is negative");
+	return eps;
+}
+
 void arch_read_stream(struct arch_file *f, struct model *m)
 {
 	struct model_config *c = &m->config;
@@ -216,13 +226,13 @@ void arch_read_stream(struct arch_file *f, struct model *m)
 	c->dim = arch_int(f, "embedding_length", -1, 1 << 16);
 	c->n_layers = arch_int(f, "block_count", -1, ARCH_LAYERS);
 	c->ctx_train = arch_int(f, "context_length", -1, 1 << 24);
-	c->norm_eps = (float)arch_real(f, "attention.layer_norm_rms_epsilon", 1e-5);
+	c->centred = f->arch->centred;
+	c->norm_eps = read_epsilon(
+		f, c->centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon");
 	m->pooling = arch_opt_int(f, "pooling_type", 0, 1 << 16);
 	c->vocab = vocab > 0 ? (int32_t)vocab : arch_int(f, "vocab_size", -1, 1 << 24);
 	if (f->e->code)
 		return;
-	if (c->norm_eps < 0)
-		gguf_bad(f->g, f->e, "the norms' epsilon is negative");
 	choose_ctx(f, c);
 	m->layer = calloc((size_t)c->n_layers, sizeof *m->layer);
 	if (!m->layer)
@@ -250,14 +260,6 @@ void arch_read_config(struct arch_file *f, struct model *m)
 		gguf_bad(f->g, f->e, "values of %d dimensions beside keys of %d are not supported",
 			value_dim, c->head_dim);
 	check_heads(f, c);
-}
-
-void arch_centre(struct arch_file *f, struct model *m)
-{
-	m->config.centred = true;
-	m->config.norm_eps = (float)arch_real(f, "attention.layer_norm_epsilon", 1e-5);
-	if (m->config.norm_eps < 0)
-		gguf_bad(f->g, f->e, "the norms' epsilon is negative");
 }
 
 int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool halves, bool scaled)

@@ -32,12 +32,11 @@ static void cohere2_layer(struct arch_file *f, struct model *m, int32_t i)
 static void cohere2_read(struct arch_file *f, struct model *m)
 {
 	arch_read_dense(f, m, false);
-	arch_centre(f, m);
 	m->logit_scale = (float)arch_real(f, "logit_scale", 1);
 }
 
 const struct arch arch_cohere2 = {
-	.name = "cohere2", .read = cohere2_read, .layer = cohere2_layer
+	.name = "cohere2", .centred = true, .read = cohere2_read, .layer = cohere2_layer
 };
 
 /* GLM 4 (GLM team 2024; Hugging Face's modeling_glm4.py): norms before and after each block, half

@@ -13,16 +13,6 @@ static void add_linear(struct arch_file *f, struct model *m, int32_t i)
 	a->feature = arch_int(f, "linear.feature_length", -1, K_TAYLOR_DIM);
 }
 
-static void add_mamba2(struct arch_file *f, struct model *m, int32_t i)
-{
-	arch_add_mamba2(f, &m->layer[i].mixer)->normed = true;
-}
-
-static void add_mamba(struct arch_file *f, struct model *m, int32_t i)
-{
-	arch_add_mamba(f, m, i);
-}
-
 static void add_lightning(struct arch_file *f, struct model *m, int32_t i)
 {
 	arch_add_lightning(f, m, i);
@@ -44,8 +34,8 @@ static const struct {
 	{ "attention", NULL },
 	{ "lightning", add_lightning },
 	{ "linear", add_linear },
-	{ "mamba", add_mamba },
-	{ "mamba2", add_mamba2 },
+	{ "mamba", arch_mamba_layer },
+	{ "mamba2", arch_mamba2_layer },
 	{ "s4d", add_s4d },
 };
 

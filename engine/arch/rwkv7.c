@@ -36,8 +36,9 @@ static void rwkv7_layer(struct arch_file *f, struct model *m, int32_t i)
 static void rwkv7_read(struct arch_file *f, struct model *m)
 {
 	arch_read_stream(f, m);
-	arch_centre(f, m);
 	m->normed_embedding = true;
 }
 
-const struct arch arch_rwkv7 = { .name = "rwkv7", .read = rwkv7_read, .layer = rwkv7_layer };
+const struct arch arch_rwkv7 = {
+	.name = "rwkv7", .centred = true, .read = rwkv7_read, .layer = rwkv7_layer
+};
