@@ -101,12 +101,12 @@ static void cut_work(struct drafter *d, struct cutter *c)
 
 		x |= program_wants_floats(&s->w);
 		q |= !program_wants_floats(&s->w);
-		s->feature = program_cut(c, rows * dim, sizeof *s->feature);
-		s->kept = program_cut(c, slots * WAITING * dim, sizeof *s->kept);
+		CUT(c, s->feature, rows * dim);
+		CUT(c, s->kept, slots * WAITING * dim);
 	}
-	d->embedded = program_cut(c, rows * dim, sizeof *d->embedded);
+	CUT(c, d->embedded, rows * dim);
 	d->normed = program_cut_acts(c, rows, (int32_t)dim, x, q);
-	d->root = program_cut(c, slots * dim, sizeof *d->root);
+	CUT(c, d->root, slots * dim);
 }
 
 static int take_memory(struct drafter *d, struct err *e)

@@ -56,15 +56,15 @@ static void cut_work(struct drafter *d, struct cutter *c)
 		act_x |= program_wants_floats(&d->head[i].down);
 		act_q |= !program_wants_floats(&d->head[i].down);
 	}
-	d->seat_feature = program_cut(c, slots * dim, sizeof *d->seat_feature);
-	d->feature = program_cut(c, slots * dim, sizeof *d->feature);
-	d->gate = program_cut(c, slots * ffn, sizeof *d->gate);
-	d->up = program_cut(c, slots * ffn, sizeof *d->up);
-	d->y = program_cut(c, rows * dim, sizeof *d->y);
+	CUT(c, d->seat_feature, slots * dim);
+	CUT(c, d->feature, slots * dim);
+	CUT(c, d->gate, slots * ffn);
+	CUT(c, d->up, slots * ffn);
+	CUT(c, d->y, rows * dim);
 	d->normed = program_cut_acts(c, slots, (int32_t)dim, in_x, in_q);
 	d->act = program_cut_acts(c, slots, d->ffn, act_x, act_q);
 	d->output = program_cut_acts(c, rows, (int32_t)dim, out_x, !out_x);
-	d->computed = program_cut(c, rows * (size_t)d->net.head.n, sizeof *d->computed);
+	CUT(c, d->computed, rows * (size_t)d->net.head.n);
 	if (k_is_host(m->kernels))
 		d->logits = d->computed;
 }
@@ -73,10 +73,10 @@ static void cut_shared(struct drafter *d, struct cutter *c)
 {
 	size_t rows = (size_t)d->net.env.slots * (size_t)d->n_heads;
 
-	d->stats = program_cut(c, rows, sizeof *d->stats);
-	d->program.op = program_cut(c, OPS_A_HEAD * (size_t)d->n_heads + 2, sizeof *d->program.op);
+	CUT(c, d->stats, rows);
+	CUT(c, d->program.op, OPS_A_HEAD * (size_t)d->n_heads + 2);
 	if (!k_is_host(d->net.env.kernels))
-		d->logits = program_cut(c, rows * (size_t)d->net.head.n, sizeof *d->logits);
+		CUT(c, d->logits, rows * (size_t)d->net.head.n);
 }
 
 static int take_memory(struct drafter *d, struct err *e)
