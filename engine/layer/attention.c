@@ -35,13 +35,10 @@ static void attention_load(struct model_loader *l, void *params)
 	residual_load(l, &a->on, q);
 	if (a->norms)
 		a->q_norm = layer_vector(l, "attn_q_norm.weight", whole ? q : a->head_dim, true);
-	if (a->fused) {
-		layer_rows(l, &a->q, "attn_qkv.weight", (struct row_slice){ 0, q, q + 2 * kv }, dim);
-		layer_rows(l, &a->k, "attn_qkv.weight", (struct row_slice){ q, kv, q + 2 * kv }, dim);
-		layer_rows(l, &a->v, "attn_qkv.weight", (struct row_slice){ q + kv, kv, q + 2 * kv }, dim);
-	} else {
+	if (a->fused)
+		LAYER_PARTS(l, "attn_qkv.weight", dim, { &a->q, q }, { &a->k, kv }, { &a->v, kv });
+	else
 		layer_matrix(l, &a->q, "attn_q.weight", a->gated ? 2 * q : q, dim);
-	}
 	if (!a->from)
 		load_key_value(l, a, kv, dim);
 	layer_matrix(l, &a->out, "attn_output.weight", dim, q);

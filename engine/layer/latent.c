@@ -37,7 +37,7 @@ static void load_query(struct model_loader *l, struct latent *a, int64_t dim)
 static void latent_load(struct model_loader *l, void *params)
 {
 	struct latent *a = params;
-	const int64_t dim = l->config->dim, all = a->rank + a->rope_dim;
+	const int64_t dim = l->config->dim;
 
 	a->absorb = calloc((size_t)a->n_heads * 2, sizeof *a->absorb);
 	if (!a->absorb) {
@@ -47,9 +47,7 @@ static void latent_load(struct model_loader *l, void *params)
 	a->expand = a->absorb + a->n_heads;
 	residual_load(l, &a->on, 0);
 	load_query(l, a, dim);
-	layer_rows(l, &a->c, "attn_kv_a_mqa.weight", (struct row_slice){ 0, a->rank, all }, dim);
-	layer_rows(
-		l, &a->pe, "attn_kv_a_mqa.weight", (struct row_slice){ a->rank, a->rope_dim, all }, dim);
+	LAYER_PARTS(l, "attn_kv_a_mqa.weight", dim, { &a->c, a->rank }, { &a->pe, a->rope_dim });
 	a->c_norm = layer_vector(l, "attn_kv_a_norm.weight", a->rank, true);
 	load_heads(l, a->absorb, "attn_k_b.weight", a, a->rank, plain_dim(a));
 	load_heads(l, a->expand, "attn_v_b.weight", a, a->value, a->rank);
@@ -140,11 +138,10 @@ static void add_inputs(struct forward *f, const struct latent *a)
 {
 	const struct k_acts key = { .x = f->own.k, .dim = a->rope_dim + a->rank };
 	const float eps = f->model->config.norm_eps;
-	struct k_matmul *m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
 
-	program_part(m, a->q_rank ? &a->q_a : &a->q, NULL, NULL, a->q_rank ? f->own.up : f->own.gate);
-	program_part(m, &a->c, NULL, NULL, f->own.v);
-	program_part(m, &a->pe, NULL, NULL, f->own.k_normed);
+	LAYER_PRODUCTS(f, K_STAGE_qkv, f->own.normed,
+		{ a->q_rank ? &a->q_a : &a->q, a->q_rank ? f->own.up : f->own.gate }, { &a->c, f->own.v },
+		{ &a->pe, f->own.k_normed });
 	if (a->q_rank) {
 		struct k_acts in = acts_for(f->own.act, &a->q, a->q_rank);
 

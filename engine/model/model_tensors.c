@@ -113,6 +113,20 @@ void layer_rows(
 	model_rows(l, w, part_name(l, name, part), s, cols);
 }
 
+void layer_parts(
+	struct model_loader *l, const char *part, int64_t cols, const struct layer_part *in)
+{
+	struct row_slice s = { 0 };
+
+	for (const struct layer_part *p = in; p->w; p++)
+		s.all += p->rows;
+	for (; in->w; in++) {
+		s.n = in->rows;
+		layer_rows(l, in->w, part, s, cols);
+		s.first += s.n;
+	}
+}
+
 void layer_matrix(
 	struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols)
 {
