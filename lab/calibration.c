@@ -181,7 +181,7 @@ static int run_sequence(struct calibration *c, struct one_layer *o, int32_t i, s
 
 	f->n_rows = c->length;
 	f->n_out = f->n_observed = 0;
-	forward_chain(f, 0, c->pages, 0, 0, c->length);
+	forward_chain(f, c->pages, 0, c->length);
 	memcpy(f->ids, c->ids + (size_t)i * (size_t)c->length, (size_t)c->length * sizeof *f->ids);
 	memcpy(f->x, x, n * sizeof *x);
 	if (s->in ? forward_run_each(f, see, s, e) || s->e->code : forward_run(f, false, e))

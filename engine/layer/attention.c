@@ -61,8 +61,7 @@ static int attention_memory(void *params, struct memory_specs *m, struct err *e)
 	}
 	if (!a->n_kv_heads)
 		return err_set(e, ERR_INPUT, "a layer of attention has no key-value heads");
-	a->group = memory_join(m, &spec, &a->kv_layer, NULL, e);
-	return a->group < 0 ? -1 : 0;
+	return memory_join(m, &spec, &a->group, &a->kv_layer, NULL, e);
 }
 
 static void attention_need(const void *params, struct forward_needs *n)

@@ -60,8 +60,7 @@ static int latent_memory(void *params, struct memory_specs *m, struct err *e)
 	const struct memory_spec spec = { .kind = &memory_paged,
 		.kv = { .n_kv_heads = 1, .head_dim = a->rank + a->rope_dim, .value_dim = a->rank } };
 
-	a->group = memory_join(m, &spec, &a->kv_layer, NULL, e);
-	return a->group < 0 ? -1 : 0;
+	return memory_join(m, &spec, &a->group, &a->kv_layer, NULL, e);
 }
 
 static void latent_need(const void *params, struct forward_needs *n)

@@ -33,8 +33,7 @@ static int relative_memory(void *params, struct memory_specs *m, struct err *e)
 	const struct memory_spec spec = { .kind = &memory_paged,
 		.kv = { .n_kv_heads = a->n_heads, .head_dim = a->head_dim } };
 
-	a->group = memory_join(m, &spec, &a->kv_layer, NULL, e);
-	return a->group < 0 ? -1 : 0;
+	return memory_join(m, &spec, &a->group, &a->kv_layer, NULL, e);
 }
 
 static void relative_need(const void *params, struct forward_needs *n)
