@@ -163,6 +163,13 @@ int32_t draft_child(const struct draft *t, int32_t parent, int32_t id)
 	return -1;
 }
 
+int32_t draft_follow(struct draft *t, int32_t parent, int32_t id)
+{
+	int32_t child = draft_child(t, parent, id);
+
+	return child >= 0 ? child : draft_add(t, parent, id, 1);
+}
+
 bool draft_has_child(const struct draft *t, int32_t node)
 {
 	for (int32_t i = node + 1; i < t->n; i++)
