@@ -17,8 +17,9 @@ int net_read_args(
 	*a = (struct net_args){ v[0], n == 1 ? v[0] : v[1], v[2], n < 3 && a->measured, a->deeper };
 	if (n < 0 || a->depth < 1 || a->depth > DRAFT_MAX || a->nodes < 1 || a->nodes > DRAFT_NODES)
 		return err_set(e, ERR_USAGE,
-			"%s[:FILE][,k[,nodes[,least]]] is what is needed, with k from 1 to %d tokens ahead, from "
-			"1 to %d nodes of a tree (k of them are a chain), and the least worth of a node in percent",
+			"%s[:FILE][,k[,nodes[,least]]] is what is needed, with k from 1 to %d tokens "
+			"ahead, from 1 to %d nodes of a tree (k of them are a chain), and the least worth of "
+			"a node in percent",
 			name, DRAFT_MAX, DRAFT_NODES);
 	return 0;
 }
