@@ -165,9 +165,5 @@ static void experts_write(struct forward *f, const void *params)
 		.n = f->n_rows };
 }
 
-static void experts_close(void *params)
-{
-	free(((struct experts *)params)->gate);
-}
-
-const struct block_kind layer_experts = BLOCK(experts, "experts", .close = experts_close);
+const struct block_kind layer_experts =
+	BLOCK(experts, "experts", .owns = offsetof(struct experts, gate));

@@ -200,10 +200,5 @@ static void latent_write(struct forward *f, const void *params)
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }
 
-static void latent_close(void *params)
-{
-	free(((struct latent *)params)->absorb);
-}
-
-const struct block_kind layer_latent =
-	BLOCK(latent, "latent attention", .memory = latent_memory, .close = latent_close);
+const struct block_kind layer_latent = BLOCK(
+	latent, "latent attention", .memory = latent_memory, .owns = offsetof(struct latent, absorb));

@@ -90,10 +90,5 @@ static void lightning_write(struct forward *f, const void *params)
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }
 
-static void lightning_close(void *params)
-{
-	free(((struct lightning *)params)->rates);
-}
-
-const struct block_kind layer_lightning =
-	BLOCK(lightning, "lightning attention", .memory = lightning_memory, .close = lightning_close);
+const struct block_kind layer_lightning = BLOCK(lightning, "lightning attention",
+	.memory = lightning_memory, .owns = offsetof(struct lightning, rates));

@@ -153,9 +153,4 @@ static void bridge_write(struct forward *f, const void *params)
 	}
 }
 
-static void bridge_close(void *params)
-{
-	free(((struct bridge *)params)->k);
-}
-
-const struct block_kind layer_bridge = BLOCK(bridge, "bridge", .close = bridge_close);
+const struct block_kind layer_bridge = BLOCK(bridge, "bridge", .owns = offsetof(struct bridge, k));

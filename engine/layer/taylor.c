@@ -106,10 +106,5 @@ static void taylor_write(struct forward *f, const void *params)
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }
 
-static void taylor_close(void *params)
-{
-	free(((struct taylor *)params)->rates);
-}
-
-const struct block_kind layer_taylor =
-	BLOCK(taylor, "linear attention", .memory = taylor_memory, .close = taylor_close);
+const struct block_kind layer_taylor = BLOCK(
+	taylor, "linear attention", .memory = taylor_memory, .owns = offsetof(struct taylor, rates));

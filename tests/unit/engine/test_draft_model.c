@@ -314,6 +314,33 @@ static void test_diffusion(void **state)
 			ERR_USAGE, "a diffusion model has no next token");
 }
 
+/* Layers like a mixture's, of a file that lacks the first tensor: what the model's own layer has
+ * stays. */
+static void test_mixture(void **state)
+{
+	struct tiny_draft_options o = { .seed = 7,
+		.kind = "eagle",
+		.hash = hash,
+		.n_ids = 300,
+		.type = K_Q8_0,
+		.drop = "blk.0.attn_q.weight" };
+	struct tiny_options mixture = target;
+	struct err err = { 0 };
+	char *model, *path;
+
+	(void)state;
+	mixture.experts = 4;
+	mixture.used = 2;
+	model = tiny_temp(&mixture, &err);
+	path = tiny_draft_temp(&target, &o, &err);
+	assert_true(model && path);
+	refused_by(model, with("eagle", path, ""), ERR_INPUT, "blk.0.attn_q.weight is missing");
+	unlink(model);
+	unlink(path);
+	free(model);
+	free(path);
+}
+
 /* A file that lies is refused with words that say so. */
 static void test_lies(void **state)
 {
@@ -503,8 +530,8 @@ int main(void)
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_skip), cmocka_unit_test(test_eagle),
 		cmocka_unit_test(test_layers), cmocka_unit_test(test_gain), cmocka_unit_test(test_medusa),
 		cmocka_unit_test(test_draft), cmocka_unit_test(test_arguments),
-		cmocka_unit_test(test_diffusion), cmocka_unit_test(test_lies),
-		cmocka_unit_test(test_damage), cmocka_unit_test(test_device) };
+		cmocka_unit_test(test_diffusion), cmocka_unit_test(test_mixture),
+		cmocka_unit_test(test_lies), cmocka_unit_test(test_damage), cmocka_unit_test(test_device) };
 
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
