@@ -34,14 +34,14 @@ static int one_load(struct one_layer *o, const struct calibration *c, int32_t i,
 	const struct gguf *g, struct err *e)
 {
 	const struct model *m = c->engine->model;
-	struct model_loader l = { g, &o->weights, &m->config, m->kernels, e, i, NULL };
+	struct model_loader l = { g, &o->weights, &m->config, e, i, NULL };
 
 	if (layer_like(&o->layer, &m->layer[i]))
 		return no_memory(e, "a layer");
 	if (weights_open(&o->weights, g, m->kernels, e))
 		return -1;
 	model_load_layer(&l, &o->layer, i);
-	return e->code ? -1 : weights_load(&o->weights, g, m->kernels, WEIGHTS_CACHE_OFF, NULL, e);
+	return e->code ? -1 : weights_load(&o->weights, g, WEIGHTS_CACHE_OFF, NULL, e);
 }
 
 /* g NULL: of no layer, for the embedding. */
@@ -181,7 +181,7 @@ static int run_sequence(struct calibration *c, struct one_layer *o, int32_t i, s
 
 	f->n_rows = c->length;
 	f->n_out = f->n_observed = 0;
-	forward_chain(f, 0, c->pages, 0, 0, c->length);
+	forward_chain(f, c->pages, 0, c->length);
 	memcpy(f->ids, c->ids + (size_t)i * (size_t)c->length, (size_t)c->length * sizeof *f->ids);
 	memcpy(f->x, x, n * sizeof *x);
 	if (s->in ? forward_run_each(f, see, s, e) || s->e->code : forward_run(f, false, e))

@@ -34,11 +34,10 @@ static void refuse_architecture(const struct gguf *g, const struct gguf_text *na
 
 	list_names(known, sizeof known);
 	if (why)
-		err_set(e, ERR_INPUT, "%s: architecture \"%.*s\" is not supported: %s", gguf_path(g), size,
-			name->data, why);
+		gguf_bad(g, e, "architecture \"%.*s\" is not supported: %s", size, name->data, why);
 	else
-		err_set(e, ERR_INPUT, "%s: architecture \"%.*s\" is not supported; supported are %s",
-			gguf_path(g), size, name->data, known);
+		gguf_bad(g, e, "architecture \"%.*s\" is not supported; supported are %s", size, name->data,
+			known);
 }
 
 /* The family of a file. NULL and the list of the known ones. */
@@ -86,10 +85,10 @@ static int64_t one_of(struct arch_file *f, const char *name, int64_t n)
 	gguf_array_i64(f->g, name, of, n, f->e);
 	for (int64_t i = 1; i < n && !f->e->code; i++)
 		if (of[i] != of[0])
-			err_set(f->e, ERR_INPUT,
-				"%s: %s is %lld in layer 0 and %lld in layer %lld: this family is supported where "
+			gguf_bad(f->g, f->e,
+				"%s is %lld in layer 0 and %lld in layer %lld: this family is supported where "
 				"it is one number for all layers",
-				gguf_path(f->g), name, (long long)of[0], (long long)of[i], (long long)i);
+				name, (long long)of[0], (long long)of[i], (long long)i);
 	return of[0];
 }
 
@@ -106,8 +105,8 @@ int32_t arch_int(struct arch_file *f, const char *key, int64_t fallback, int64_t
 	else
 		gguf_opt_i64(f->g, key_of(f, key, name), &v, f->e);
 	if (v < 1 || v > max) {
-		err_set(f->e, ERR_INPUT, "%s: %s is %lld; 1 to %lld is possible", gguf_path(f->g),
-			key_of(f, key, name), (long long)v, (long long)max);
+		gguf_bad(f->g, f->e, "%s is %lld; 1 to %lld is possible", key_of(f, key, name),
+			(long long)v, (long long)max);
 		return 1;
 	}
 	return (int32_t)v;
@@ -121,8 +120,7 @@ int32_t arch_opt_int(struct arch_file *f, const char *key, int32_t fallback, int
 	gguf_opt_i64(f->g, key_of(f, key, name), &v, f->e);
 	if (v >= 0 && v <= max)
 		return (int32_t)v;
-	err_set(f->e, ERR_INPUT, "%s: %s is %lld; 0 to %d is possible", gguf_path(f->g), name,
-		(long long)v, max);
+	gguf_bad(f->g, f->e, "%s is %lld; 0 to %d is possible", name, (long long)v, max);
 	return 0;
 }
 
@@ -133,8 +131,7 @@ double arch_real(struct arch_file *f, const char *key, double fallback)
 
 	gguf_opt_f64(f->g, key_of(f, key, name), &v, f->e);
 	if (!isfinite(v))
-		err_set(f->e, ERR_INPUT, "%s: %s is not a finite number", gguf_path(f->g),
-			key_of(f, key, name));
+		gguf_bad(f->g, f->e, "%s is not a finite number", key_of(f, key, name));
 	return v;
 }
 
@@ -156,8 +153,8 @@ int32_t arch_kv_heads(struct arch_file *f, const struct model *m, int32_t i)
 	if (!arch_each(f, m, key, heads))
 		return f->e->code ? 0 : arch_int(f, key, n_heads, 1024);
 	if (heads[i] < 0 || heads[i] > n_heads || (heads[i] && n_heads % heads[i]))
-		err_set(f->e, ERR_INPUT, "%s: %s.%s of layer %d is %lld: %d query heads cannot share it",
-			gguf_path(f->g), f->arch->name, key, i, (long long)heads[i], n_heads);
+		gguf_bad(f->g, f->e, "%s.%s of layer %d is %lld: %d query heads cannot share it",
+			f->arch->name, key, i, (long long)heads[i], n_heads);
 	return f->e->code ? 0 : (int32_t)heads[i];
 }
 
@@ -170,8 +167,8 @@ static int32_t arch_width(struct arch_file *f, const struct model *m, int32_t i)
 	if (!arch_each(f, m, key, width))
 		return f->e->code ? 1 : arch_int(f, key, -1, 1 << 20);
 	if (width[i] < 1 || width[i] > 1 << 20)
-		err_set(f->e, ERR_INPUT, "%s: %s.%s of layer %d is %lld; 1 to %d is possible",
-			gguf_path(f->g), f->arch->name, key, i, (long long)width[i], 1 << 20);
+		gguf_bad(f->g, f->e, "%s.%s of layer %d is %lld; 1 to %d is possible", f->arch->name, key,
+			i, (long long)width[i], 1 << 20);
 	return f->e->code ? 1 : (int32_t)width[i];
 }
 
@@ -192,12 +189,11 @@ static int32_t most_of(struct arch_file *f, const struct model *m,
 static void check_heads(struct arch_file *f, const struct model_config *c)
 {
 	if (c->n_heads % c->n_kv_heads)
-		err_set(f->e, ERR_INPUT, "%s: %d query heads cannot share %d key-value heads",
-			gguf_path(f->g), c->n_heads, c->n_kv_heads);
+		gguf_bad(f->g, f->e, "%d query heads cannot share %d key-value heads", c->n_heads,
+			c->n_kv_heads);
 	else if (c->head_dim % 8 || c->head_dim > K_MAX_HEAD_DIM)
-		err_set(f->e, ERR_INPUT,
-			"%s: heads of %d dimensions are not supported (a multiple of 8, at most 512)",
-			gguf_path(f->g), c->head_dim);
+		gguf_bad(f->g, f->e,
+			"heads of %d dimensions are not supported (a multiple of 8, at most 512)", c->head_dim);
 }
 
 static void choose_ctx(struct arch_file *f, const struct model_config *c)
@@ -212,6 +208,16 @@ static void choose_ctx(struct arch_file *f, const struct model_config *c)
 			f->ctx, c->ctx_train);
 }
 
+/* Of the norms, by the name of their kind. */
+static float read_epsilon(struct arch_file *f, const char *key)
+{
+	const float eps = (float)arch_real(f, key, 1e-5);
+
+	if (eps < 0)
+		gguf_bad(f->g, f->e, "the norms' epsilon is negative");
+	return eps;
+}
+
 void arch_read_stream(struct arch_file *f, struct model *m)
 {
 	struct model_config *c = &m->config;
@@ -220,13 +226,13 @@ void arch_read_stream(struct arch_file *f, struct model *m)
 	c->dim = arch_int(f, "embedding_length", -1, 1 << 16);
 	c->n_layers = arch_int(f, "block_count", -1, ARCH_LAYERS);
 	c->ctx_train = arch_int(f, "context_length", -1, 1 << 24);
-	c->norm_eps = (float)arch_real(f, "attention.layer_norm_rms_epsilon", 1e-5);
+	c->centred = f->arch->centred;
+	c->norm_eps = read_epsilon(
+		f, c->centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon");
 	m->pooling = arch_opt_int(f, "pooling_type", 0, 1 << 16);
 	c->vocab = vocab > 0 ? (int32_t)vocab : arch_int(f, "vocab_size", -1, 1 << 24);
 	if (f->e->code)
 		return;
-	if (c->norm_eps < 0)
-		err_set(f->e, ERR_INPUT, "%s: the norms' epsilon is negative", gguf_path(f->g));
 	choose_ctx(f, c);
 	m->layer = calloc((size_t)c->n_layers, sizeof *m->layer);
 	if (!m->layer)
@@ -244,24 +250,16 @@ void arch_read_config(struct arch_file *f, struct model *m)
 	c->n_heads = arch_int(f, "attention.head_count", -1, 1024);
 	c->n_kv_heads = most_of(f, m, arch_kv_heads);
 	if (!c->n_kv_heads)
-		err_set(f->e, ERR_INPUT, "%s: no layer has key-value heads", gguf_path(f->g));
+		gguf_bad(f->g, f->e, "no layer has key-value heads");
 	c->head_dim = arch_int(f, "attention.key_length", c->dim / c->n_heads, 1 << 12);
 	value_dim = arch_int(f, "attention.value_length", c->head_dim, 1 << 12);
 	c->ffn = most_of(f, m, arch_width);
 	if (f->e->code)
 		return;
 	if (value_dim != c->head_dim)
-		err_set(f->e, ERR_INPUT, "%s: values of %d dimensions beside keys of %d are not supported",
-			gguf_path(f->g), value_dim, c->head_dim);
+		gguf_bad(f->g, f->e, "values of %d dimensions beside keys of %d are not supported",
+			value_dim, c->head_dim);
 	check_heads(f, c);
-}
-
-void arch_centre(struct arch_file *f, struct model *m)
-{
-	m->config.centred = true;
-	m->config.norm_eps = (float)arch_real(f, "attention.layer_norm_epsilon", 1e-5);
-	if (m->config.norm_eps < 0)
-		err_set(f->e, ERR_INPUT, "%s: the norms' epsilon is negative", gguf_path(f->g));
 }
 
 int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool halves, bool scaled)
@@ -281,10 +279,10 @@ int32_t arch_add_rope_of(
 	r->theta = theta;
 	r->scale = 1;
 	if (theta < 1)
-		err_set(f->e, ERR_INPUT, "%s: a rotary base of %g is out of range", gguf_path(f->g), theta);
+		gguf_bad(f->g, f->e, "a rotary base of %g is out of range", theta);
 	if (r->dim % 2 || r->dim > m->config.head_dim)
-		err_set(f->e, ERR_INPUT, "%s: rope dimension %d does not fit heads of %d dimensions",
-			gguf_path(f->g), r->dim, m->config.head_dim);
+		gguf_bad(f->g, f->e, "rope dimension %d does not fit heads of %d dimensions", r->dim,
+			m->config.head_dim);
 	if (f->e->code)
 		return 0;
 	k_rope_freqs(theta, r->dim, r->freq);
@@ -354,8 +352,7 @@ struct feed_forward *arch_feed_forward(struct arch_file *f, struct model *m, int
 {
 	if (m->layer[i].ffn.kind == &layer_feed_forward)
 		return m->layer[i].ffn.params;
-	err_set(f->e, ERR_INPUT, "%s: experts are not supported in a model of the family %s",
-		gguf_path(f->g), f->arch->name);
+	gguf_bad(f->g, f->e, "experts are not supported in a model of the family %s", f->arch->name);
 	return nowhere(f);
 }
 
@@ -370,8 +367,7 @@ static int32_t shared_width(struct arch_file *f, int32_t i, int32_t width)
 		return 0;
 	n = arch_opt_int(f, "expert_shared_count", 1, 1024);
 	if (n > (1 << 20) / width)
-		err_set(f->e, ERR_INPUT, "%s: %d shared experts of width %d are too wide", gguf_path(f->g),
-			n, width);
+		gguf_bad(f->g, f->e, "%d shared experts of width %d are too wide", n, width);
 	return arch_int(
 		f, "expert_shared_feed_forward_length", f->e->code || !n ? 1 : n * width, 1 << 20);
 }
@@ -397,8 +393,8 @@ struct experts *arch_experts(struct arch_file *f, struct model *m, int32_t i)
 {
 	if (m->layer[i].ffn.kind == &layer_experts)
 		return m->layer[i].ffn.params;
-	err_set(f->e, ERR_INPUT, "%s: a model of the family %s without experts is not supported",
-		gguf_path(f->g), f->arch->name);
+	gguf_bad(
+		f->g, f->e, "a model of the family %s without experts is not supported", f->arch->name);
 	return nowhere(f);
 }
 
@@ -410,8 +406,7 @@ static void read_groups(struct arch_file *f, struct experts *x)
 	if (n < 2 || used == n || f->e->code)
 		return;
 	if (x->n % n || used < 1 || used > n || x->used > used * (x->n / n))
-		err_set(f->e, ERR_INPUT,
-			"%s: of %d experts in %d groups, %d of them used, no %d can be chosen", gguf_path(f->g),
+		gguf_bad(f->g, f->e, "of %d experts in %d groups, %d of them used, no %d can be chosen",
 			x->n, n, used, x->used);
 	x->n_groups = n;
 	x->used_groups = used;
@@ -440,8 +435,7 @@ static void add_layers(struct arch_file *f, struct model *m)
 	const bool mixture = arch_n_experts(f) > 0;
 
 	if (softcap < 0)
-		err_set(f->e, ERR_INPUT, "%s: a soft cap of %g is out of range", gguf_path(f->g),
-			(double)softcap);
+		gguf_bad(f->g, f->e, "a soft cap of %g is out of range", (double)softcap);
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
 		arch_add_attention(f, m, i)->softcap = softcap;
 		if (mixture)

@@ -32,6 +32,7 @@ struct arch {
 	 * does */
 	void (*read)(struct arch_file *f, struct model *m);
 	bool halves;
+	bool centred; /* norms of the stream are layer norms, with an epsilon of their own */
 	void (*layer)(struct arch_file *f, struct model *m, int32_t i);
 };
 
@@ -70,8 +71,6 @@ void arch_read_config(struct arch_file *f, struct model *m);
 void *arch_add_block(struct arch_file *f, struct block *b, const struct block_kind *kind);
 /* The block becomes the first of two; returns the second, which has no kind yet. */
 struct block *arch_add_pair(struct arch_file *f, struct block *b);
-/* Norms of the stream are layer norms, with an epsilon of their own. */
-void arch_centre(struct arch_file *f, struct model *m);
 /* Adds a table of rotary frequencies; scaled: as <arch>.rope.scaling says (arch/rope.c). Returns
  * its number. */
 int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool halves, bool scaled);
@@ -81,10 +80,12 @@ int32_t arch_add_rope_of(
 /* Adds the parameters of layer i's feed-forward, by the configuration. */
 struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m, int32_t i);
 /* Layer i's mixer becomes lightning attention, or Mamba by the file's ssm.* keys; Mamba-2 likewise,
- * into a block of any place. */
+ * into a block of any place. Then as `layer` of a family whose mixers are all so. */
 struct lightning *arch_add_lightning(struct arch_file *f, struct model *m, int32_t i);
 struct mamba *arch_add_mamba(struct arch_file *f, struct model *m, int32_t i);
 struct mamba2 *arch_add_mamba2(struct arch_file *f, struct block *b);
+void arch_mamba_layer(struct arch_file *f, struct model *m, int32_t i);
+void arch_mamba2_layer(struct arch_file *f, struct model *m, int32_t i);
 /* The parameters that layer i has; an error if its feed-forward is a mixture of experts, or is
  * none. */
 struct attention *arch_attention(struct model *m, int32_t i);

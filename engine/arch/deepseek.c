@@ -8,8 +8,8 @@ static void check_int(struct arch_file *f, const char *key, int32_t is)
 	const int32_t stated = arch_int(f, key, is, INT32_MAX);
 
 	if (stated != is && !f->e->code)
-		err_set(f->e, ERR_INPUT, "%s: %s.%s is %d; it follows from the others that it is %d",
-			gguf_path(f->g), f->arch->name, key, stated, is);
+		gguf_bad(f->g, f->e, "%s.%s is %d; it follows from the others that it is %d", f->arch->name,
+			key, stated, is);
 }
 
 /* The numbers that all layers have. */
@@ -34,9 +34,9 @@ static struct latent read_latent(struct arch_file *f, struct model *m)
 	check_int(f, "attention.key_length", c->head_dim);
 	check_int(f, "attention.value_length", a.rank);
 	if (!f->e->code && (a.rope_dim % 8 || a.rank % 32 || a.key <= a.rope_dim))
-		err_set(f->e, ERR_INPUT,
-			"%s: latent attention of rank %d, with heads of %d of which %d turn, is not supported",
-			gguf_path(f->g), a.rank, a.key, a.rope_dim);
+		gguf_bad(f->g, f->e,
+			"latent attention of rank %d, with heads of %d of which %d turn, is not supported",
+			a.rank, a.key, a.rope_dim);
 	return a;
 }
 

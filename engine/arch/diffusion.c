@@ -37,8 +37,8 @@ static int32_t read_mask(struct arch_file *f, const struct model *m)
 	if (!gguf_opt_i64(f->g, key, &id, f->e) && !f->e->code)
 		id = find_mask(f, m);
 	else if (id < 0 || id >= m->config.vocab)
-		err_set(f->e, ERR_INPUT, "%s: %s is %lld; the vocabulary has %d tokens", gguf_path(f->g),
-			key, (long long)id, m->config.vocab);
+		gguf_bad(f->g, f->e, "%s is %lld; the vocabulary has %d tokens", key, (long long)id,
+			m->config.vocab);
 	return f->e->code ? -1 : (int32_t)id;
 }
 
@@ -48,9 +48,8 @@ static void read_diffusion(struct arch_file *f, struct model *m, bool halves, bo
 	if (f->e->code)
 		return;
 	if (arch_bool(f, "attention.causal", false))
-		err_set(f->e, ERR_INPUT,
-			"%s: %s.attention.causal is true, but a masked diffusion model sees all",
-			gguf_path(f->g), f->arch->name);
+		gguf_bad(f->g, f->e, "%s.attention.causal is true, but a masked diffusion model sees all",
+			f->arch->name);
 	gguf_opt_bool(f->g, "diffusion.shift_logits", &shift, f->e);
 	m->diffusion = (struct model_diffusion){ .on = true, .shift = shift, .mask = read_mask(f, m) };
 }

@@ -22,8 +22,7 @@ void arch_read_gemma(struct arch_file *f, struct model *m)
 	m->embed_scale = sqrtf((float)m->config.dim);
 	m->logit_cap = (float)arch_real(f, "final_logit_softcapping", 0);
 	if (m->logit_cap < 0)
-		err_set(f->e, ERR_INPUT, "%s: a soft cap of %g is out of range", gguf_path(f->g),
-			(double)m->logit_cap);
+		gguf_bad(f->g, f->e, "a soft cap of %g is out of range", (double)m->logit_cap);
 }
 
 static void gemma2_layer(struct arch_file *f, struct model *m, int32_t i)

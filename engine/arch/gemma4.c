@@ -17,10 +17,10 @@ static int32_t local_head_dim(struct arch_file *f, const struct model_config *c)
 	const int32_t value = arch_int(f, "attention.value_length_swa", dim, K_MAX_HEAD_DIM);
 
 	if (!f->e->code && (value != dim || dim % 8))
-		err_set(f->e, ERR_INPUT,
-			"%s: local heads with keys of %d dimensions and values of %d are not supported (the "
+		gguf_bad(f->g, f->e,
+			"local heads with keys of %d dimensions and values of %d are not supported (the "
 			"same, and a multiple of 8)",
-			gguf_path(f->g), dim, value);
+			dim, value);
 	return dim;
 }
 
@@ -39,8 +39,8 @@ static void read_kinds(struct arch_file *f, struct model *m, struct gemma4 *all)
 	all->head_dim = local_head_dim(f, &m->config);
 	dim = arch_int(f, "rope.dimension_count_swa", all->head_dim, 1 << 12);
 	if (dim > all->head_dim)
-		err_set(f->e, ERR_INPUT, "%s: rope dimension %d does not fit local heads of %d dimensions",
-			gguf_path(f->g), dim, all->head_dim);
+		gguf_bad(f->g, f->e, "rope dimension %d does not fit local heads of %d dimensions", dim,
+			all->head_dim);
 	all->rope = arch_add_rope_of(f, m, dim, arch_real(f, "rope.freq_base_swa", 10000), true, false);
 }
 
@@ -53,8 +53,7 @@ static void set_source(struct arch_file *f, struct model *m, int32_t i, const st
 	while (from >= 0 && !all->local[from] != !all->local[i])
 		from--;
 	if (from < 0) {
-		err_set(f->e, ERR_INPUT, "%s: no layer has keys and values for layer %d to share",
-			gguf_path(f->g), i);
+		gguf_bad(f->g, f->e, "no layer has keys and values for layer %d to share", i);
 		return;
 	}
 	a->from = arch_attention(m, from);
@@ -66,8 +65,6 @@ static void set_attention(struct arch_file *f, struct model *m, int32_t i, const
 {
 	struct attention *a = arch_attention(m, i);
 
-	if (!a->n_kv_heads)
-		err_set(f->e, ERR_INPUT, "%s: layer %d has no key-value heads", gguf_path(f->g), i);
 	a->norms = ATTENTION_HEAD_NORMS;
 	a->value_norm = true;
 	a->scale = 1;
@@ -92,9 +89,9 @@ static float output_scale(struct arch_file *f, int32_t i)
 	if (!t || f->e->code)
 		return 0;
 	if (t->type != K_F32 || t->n_dims != 1 || t->dim[0] != 1)
-		err_set(f->e, ERR_INPUT, "%s: %s must be one F32 value", gguf_path(f->g), name);
+		gguf_bad(f->g, f->e, "%s must be one F32 value", name);
 	else if (!gguf_read_tensor(t, &scale, f->e) && (!isfinite(scale) || scale == 0))
-		err_set(f->e, ERR_INPUT, "%s: %s is %g", gguf_path(f->g), name, (double)scale);
+		gguf_bad(f->g, f->e, "%s is %g", name, (double)scale);
 	return scale;
 }
 
@@ -118,8 +115,7 @@ static void read_inputs(struct arch_file *f, struct model *m)
 	in->each = arch_opt_int(f, "embedding_length_per_layer_input", 0, 1 << 12);
 	in->width = in->each * m->config.n_layers;
 	if (in->each % 8)
-		err_set(f->e, ERR_INPUT, "%s: inputs of %d dimensions a layer are no multiple of 8",
-			gguf_path(f->g), in->each);
+		gguf_bad(f->g, f->e, "inputs of %d dimensions a layer are no multiple of 8", in->each);
 }
 
 static void gemma4_read(struct arch_file *f, struct model *m)

@@ -21,14 +21,15 @@ static void gpt2_layer(struct arch_file *f, struct model *m, int32_t i)
 static void gpt2_read(struct arch_file *f, struct model *m)
 {
 	arch_read_without_rope(f, m);
-	arch_centre(f, m);
 	m->learned_positions = true;
 	if (f->ctx > m->config.ctx_train)
 		err_set(f->e, ERR_USAGE, "a context of %d is more than the %d positions this model learned",
 			f->ctx, m->config.ctx_train);
 }
 
-const struct arch arch_gpt2 = { .name = "gpt2", .read = gpt2_read, .layer = gpt2_layer };
+const struct arch arch_gpt2 = {
+	.name = "gpt2", .centred = true, .read = gpt2_read, .layer = gpt2_layer
+};
 
 static void gptneox_layer(struct arch_file *f, struct model *m, int32_t i)
 {
@@ -39,12 +40,6 @@ static void gptneox_layer(struct arch_file *f, struct model *m, int32_t i)
 	arch_feed_forward(f, m, i)->on.joins = true;
 }
 
-static void gptneox_read(struct arch_file *f, struct model *m)
-{
-	arch_read_dense(f, m, true);
-	arch_centre(f, m);
-}
-
 const struct arch arch_gptneox = {
-	.name = "gptneox", .read = gptneox_read, .layer = gptneox_layer
+	.name = "gptneox", .halves = true, .centred = true, .layer = gptneox_layer
 };

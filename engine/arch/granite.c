@@ -42,7 +42,7 @@ static void granite_read(struct arch_file *f, struct model *m)
 	m->embed_scale = (float)arch_real(f, "embedding_scale", 0);
 	divisor = arch_real(f, "logit_scale", 1);
 	if (!(fabs(divisor) >= 1e-6))
-		err_set(f->e, ERR_INPUT, "%s: logits would be divided by %g", gguf_path(f->g), divisor);
+		gguf_bad(f->g, f->e, "logits would be divided by %g", divisor);
 	else
 		m->logit_scale = (float)(1 / divisor);
 }

@@ -32,12 +32,11 @@ static void cohere2_layer(struct arch_file *f, struct model *m, int32_t i)
 static void cohere2_read(struct arch_file *f, struct model *m)
 {
 	arch_read_dense(f, m, false);
-	arch_centre(f, m);
 	m->logit_scale = (float)arch_real(f, "logit_scale", 1);
 }
 
 const struct arch arch_cohere2 = {
-	.name = "cohere2", .read = cohere2_read, .layer = cohere2_layer
+	.name = "cohere2", .centred = true, .read = cohere2_read, .layer = cohere2_layer
 };
 
 /* GLM 4 (GLM team 2024; Hugging Face's modeling_glm4.py): norms before and after each block, half
@@ -82,11 +81,8 @@ const struct arch arch_olmo2 = { .name = "olmo2", .halves = true, .layer = olmo2
  * in another. */
 static void phi3_layer(struct arch_file *f, struct model *m, int32_t i)
 {
-	int64_t window = 0;
-
-	gguf_opt_i64(f->g, "phi3.attention.sliding_window", &window, f->e);
 	arch_attention(m, i)->fused = true;
-	arch_attention(m, i)->window = (int32_t)window;
+	arch_attention(m, i)->window = arch_opt_int(f, "attention.sliding_window", 0, 1 << 24);
 	arch_feed_forward(f, m, i)->fused = true;
 }
 

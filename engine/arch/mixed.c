@@ -13,16 +13,6 @@ static void add_linear(struct arch_file *f, struct model *m, int32_t i)
 	a->feature = arch_int(f, "linear.feature_length", -1, K_TAYLOR_DIM);
 }
 
-static void add_mamba2(struct arch_file *f, struct model *m, int32_t i)
-{
-	arch_add_mamba2(f, &m->layer[i].mixer)->normed = true;
-}
-
-static void add_mamba(struct arch_file *f, struct model *m, int32_t i)
-{
-	arch_add_mamba(f, m, i);
-}
-
 static void add_lightning(struct arch_file *f, struct model *m, int32_t i)
 {
 	arch_add_lightning(f, m, i);
@@ -44,8 +34,8 @@ static const struct {
 	{ "attention", NULL },
 	{ "lightning", add_lightning },
 	{ "linear", add_linear },
-	{ "mamba", add_mamba },
-	{ "mamba2", add_mamba2 },
+	{ "mamba", arch_mamba_layer },
+	{ "mamba2", arch_mamba2_layer },
 	{ "s4d", add_s4d },
 };
 
@@ -58,10 +48,10 @@ static void set_mixer(struct arch_file *f, struct model *m, int32_t i, const str
 				mixers[k].add(f, m, i);
 			return;
 		}
-	err_set(f->e, ERR_INPUT,
-		"%s: the mixer of layer %d is \"%.*s\"; attention, lightning, linear, mamba, mamba2 and "
+	gguf_bad(f->g, f->e,
+		"the mixer of layer %d is \"%.*s\"; attention, lightning, linear, mamba, mamba2 and "
 		"s4d are possible",
-		gguf_path(f->g), i, (int)(kind->size < 40 ? kind->size : 40), kind->data);
+		i, (int)(kind->size < 40 ? kind->size : 40), kind->data);
 }
 
 static void set_mixers(struct arch_file *f, struct model *m)
@@ -84,8 +74,7 @@ static void set_windows(struct arch_file *f, struct model *m)
 		return;
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
 		if (window[i] < 0 || window[i] > 1 << 24)
-			err_set(f->e, ERR_INPUT, "%s: the window of layer %d is %lld", gguf_path(f->g), i,
-				(long long)window[i]);
+			gguf_bad(f->g, f->e, "the window of layer %d is %lld", i, (long long)window[i]);
 		else if (m->layer[i].mixer.kind == &layer_attention)
 			arch_attention(m, i)->window = (int32_t)window[i];
 	}
@@ -114,8 +103,8 @@ static void set_lenders(struct arch_file *f, struct model *m)
 		if (from[i] == -1 || from[i] == i)
 			continue;
 		if (!lends(m, i, from[i])) {
-			err_set(f->e, ERR_INPUT, "%s: layer %d cannot read the keys and values of layer %lld",
-				gguf_path(f->g), i, (long long)from[i]);
+			gguf_bad(f->g, f->e, "layer %d cannot read the keys and values of layer %lld", i,
+				(long long)from[i]);
 			return;
 		}
 		arch_attention(m, i)->from = arch_attention(m, (int32_t)from[i]);
@@ -131,8 +120,8 @@ static void set_activation(struct arch_file *f, struct model *m)
 	const bool square = named && gguf_text_is(&act, "relu2");
 
 	if (named && !square && !gguf_text_is(&act, "relu"))
-		err_set(f->e, ERR_INPUT, "%s: activation \"%.*s\"; relu and relu2 are possible",
-			gguf_path(f->g), (int)(act.size < 40 ? act.size : 40), act.data);
+		gguf_bad(f->g, f->e, "activation \"%.*s\"; relu and relu2 are possible",
+			(int)(act.size < 40 ? act.size : 40), act.data);
 	for (int32_t i = 0; named && i < m->config.n_layers && !f->e->code; i++) {
 		struct feed_forward *w = arch_feed_forward(f, m, i);
 

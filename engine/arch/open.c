@@ -110,7 +110,7 @@ static void plan_inputs(struct model_loader *l, struct model_inputs *in)
 static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
 {
 	const struct model_config *c = &m->config;
-	struct model_loader l = { g, &m->weights, c, m->kernels, e, 0, NULL };
+	struct model_loader l = { g, &m->weights, c, e, 0, NULL };
 
 	model_matrix(&l, &m->embed, "token_embd.weight", c->vocab, c->dim);
 	if (m->tied)
@@ -176,7 +176,7 @@ int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
 	plan_tensors(m, g, e);
 	count_weights(m, g);
 	if (e->code || (o->planned && o->planned(o->arg, m, e)) ||
-		weights_load(&m->weights, g, kernels, o->cache, o->abandon, e))
+		weights_load(&m->weights, g, o->cache, o->abandon, e))
 		goto fail;
 	name_model(m, g);
 	*out = m;

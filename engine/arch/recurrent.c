@@ -4,8 +4,8 @@
 static void check_states(struct arch_file *f, const struct matrix_states *s)
 {
 	if (!f->e->code && (s->inner % s->heads || s->heads % s->groups))
-		err_set(f->e, ERR_INPUT, "%s: %d channels, %d heads and %d groups do not divide each other",
-			gguf_path(f->g), s->inner, s->heads, s->groups);
+		gguf_bad(f->g, f->e, "%d channels, %d heads and %d groups do not divide each other",
+			s->inner, s->heads, s->groups);
 }
 
 static void read_states(struct arch_file *f, struct matrix_states *s)
@@ -32,13 +32,15 @@ struct mamba *arch_add_mamba(struct arch_file *f, struct model *m, int32_t i)
 	return a;
 }
 
-static void mamba_layer(struct arch_file *f, struct model *m, int32_t i)
+void arch_mamba_layer(struct arch_file *f, struct model *m, int32_t i)
 {
 	arch_add_mamba(f, m, i);
 }
 
 /* Mamba (Gu and Dao 2023): layers of one recurrent block and no feed-forward. */
-const struct arch arch_mamba = { .name = "mamba", .read = arch_read_stream, .layer = mamba_layer };
+const struct arch arch_mamba = {
+	.name = "mamba", .read = arch_read_stream, .layer = arch_mamba_layer
+};
 
 struct mamba2 *arch_add_mamba2(struct arch_file *f, struct block *b)
 {
@@ -49,14 +51,14 @@ struct mamba2 *arch_add_mamba2(struct arch_file *f, struct block *b)
 	return a;
 }
 
-static void mamba2_layer(struct arch_file *f, struct model *m, int32_t i)
+void arch_mamba2_layer(struct arch_file *f, struct model *m, int32_t i)
 {
 	arch_add_mamba2(f, &m->layer[i].mixer)->normed = true;
 }
 
 /* Mamba-2 (Dao and Gu 2024): layers of one recurrent block and no feed-forward. */
 const struct arch arch_mamba2 = {
-	.name = "mamba2", .read = arch_read_stream, .layer = mamba2_layer
+	.name = "mamba2", .read = arch_read_stream, .layer = arch_mamba2_layer
 };
 
 /* Jamba (Lieber et al. 2024; Hugging Face's modeling_jamba.py): Mamba with norms of its inputs, in

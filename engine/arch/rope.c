@@ -49,15 +49,14 @@ static void scale_by_tensor(struct arch_file *f, const char *name, struct model_
 	if (!t)
 		return;
 	if (t->type != K_F32 || t->n_dims != 1 || t->dim[0] != r->dim / 2 || t->dim[0] > MODEL_FREQS) {
-		err_set(f->e, ERR_INPUT, "%s: %s must be %d F32 values", gguf_path(f->g), name, r->dim / 2);
+		gguf_bad(f->g, f->e, "%s must be %d F32 values", name, r->dim / 2);
 		return;
 	}
 	if (gguf_read_tensor(t, factor, f->e))
 		return;
 	for (int32_t i = 0; i < r->dim / 2; i++) {
 		if (!(factor[i] > 0)) {
-			err_set(f->e, ERR_INPUT, "%s: %s holds a factor that is not positive", gguf_path(f->g),
-				name);
+			gguf_bad(f->g, f->e, "%s holds a factor that is not positive", name);
 			return;
 		}
 		r->freq[i] /= (double)factor[i];
@@ -92,7 +91,7 @@ static struct scaling read_scaling(struct arch_file *f, const struct model_confi
 		s.factor = 1; /* files write 0 for "none" */
 	if (!(s.factor >= 1e-3 && s.factor <= 1e6 && s.original >= 1 && s.fast > 0 && s.slow > 0 &&
 			s.attn > 0))
-		err_set(f->e, ERR_INPUT, "%s: the rope scaling numbers are out of range", gguf_path(f->g));
+		gguf_bad(f->g, f->e, "the rope scaling numbers are out of range");
 	return s;
 }
 
@@ -108,8 +107,8 @@ void arch_scale_rope(struct arch_file *f, const struct model_config *c, struct m
 	} else if (gguf_text_is(&s.type, "yarn")) {
 		scale_yarn(&s, r);
 	} else if (!gguf_text_is(&s.type, "none") && !gguf_text_is(&s.type, "longrope")) {
-		err_set(f->e, ERR_INPUT, "%s: rope scaling \"%.*s\" is not supported (linear, yarn, none)",
-			gguf_path(f->g), (int)(s.type.size < 40 ? s.type.size : 40), s.type.data);
+		gguf_bad(f->g, f->e, "rope scaling \"%.*s\" is not supported (linear, yarn, none)",
+			(int)(s.type.size < 40 ? s.type.size : 40), s.type.data);
 	}
 	scale_by_tensor(f, "rope_freqs.weight", r);
 	if (gguf_find(f->g, "rope_factors_long.weight")) /* files do not always name it */

@@ -15,8 +15,7 @@ static void add_time_mix(struct arch_file *f, struct model *m, int32_t i)
 	a->share.rank = arch_int(f, "attention.value_residual_mix_lora_rank", -1, 1 << 16);
 	a->gate.rank = arch_int(f, "attention.gate_lora_rank", -1, 1 << 16);
 	if (!f->e->code && a->dim % a->head_dim)
-		err_set(f->e, ERR_INPUT, "%s: a width of %d is no multiple of a head's %d", gguf_path(f->g),
-			a->dim, a->head_dim);
+		gguf_bad(f->g, f->e, "a width of %d is no multiple of a head's %d", a->dim, a->head_dim);
 }
 
 static void add_channel_mix(struct arch_file *f, struct model *m, int32_t i)
@@ -37,8 +36,9 @@ static void rwkv7_layer(struct arch_file *f, struct model *m, int32_t i)
 static void rwkv7_read(struct arch_file *f, struct model *m)
 {
 	arch_read_stream(f, m);
-	arch_centre(f, m);
 	m->normed_embedding = true;
 }
 
-const struct arch arch_rwkv7 = { .name = "rwkv7", .read = rwkv7_read, .layer = rwkv7_layer };
+const struct arch arch_rwkv7 = {
+	.name = "rwkv7", .centred = true, .read = rwkv7_read, .layer = rwkv7_layer
+};

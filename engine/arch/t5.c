@@ -43,8 +43,7 @@ static void add_layer(struct arch_file *f, struct model *m, struct layer *l,
 	a->on.pre = "attn_norm.weight";
 	a->cross_on.pre = "cross_attn_norm.weight";
 	if (a->n_buckets % 4)
-		err_set(f->e, ERR_INPUT, "%s: %d buckets of distances; a multiple of 4 is needed",
-			gguf_path(f->g), a->n_buckets);
+		gguf_bad(f->g, f->e, "%d buckets of distances; a multiple of 4 is needed", a->n_buckets);
 	else
 		fill_buckets(a);
 	w = arch_add_block(f, &l->ffn, &layer_feed_forward);
@@ -62,8 +61,7 @@ static int32_t take_layers(struct arch_file *f, struct model *m)
 	m->config.n_layers = arch_int(f, "decoder_block_count", n, ARCH_LAYERS);
 	m->start = arch_opt_int(f, "decoder_start_token_id", 0, m->config.vocab - 1);
 	if (m->config.n_kv_heads != m->config.n_heads)
-		err_set(f->e, ERR_INPUT, "%s: heads that share keys are not supported in this family",
-			gguf_path(f->g));
+		gguf_bad(f->g, f->e, "heads that share keys are not supported in this family");
 	free(m->layer);
 	m->layer = calloc((size_t)m->config.n_layers, sizeof *m->layer);
 	m->encoder = calloc((size_t)n + 1, sizeof *m->encoder);

@@ -184,21 +184,24 @@ static int32_t best_of(const struct drafter *d, int32_t now)
 	return best;
 }
 
+static double speed_of(const struct drafter *d, int32_t i)
+{
+	return i < 0 ? 1 : d->w[i].speed;
+}
+
 static void choose(struct drafter *d)
 {
 	int32_t reported = best_of(d, d->reported);
 
 	d->now = choose_rival(d);
-	d->reported_nodes = reported >= 0 ? d->w[reported].nodes : 0;
-	if (reported == d->reported) {
-		d->reported_speed = reported >= 0 ? d->w[reported].speed : 1;
-		return;
+	if (reported != d->reported) {
+		d->before = d->reported;
+		d->before_speed = speed_of(d, d->before);
+		d->reported = reported;
+		d->changed = true;
 	}
-	d->before = d->reported;
-	d->before_speed = d->reported >= 0 ? d->w[d->reported].speed : 1;
-	d->reported = reported;
-	d->reported_speed = reported >= 0 ? d->w[reported].speed : 1;
-	d->changed = true;
+	d->reported_nodes = reported >= 0 ? d->w[reported].nodes : 0;
+	d->reported_speed = speed_of(d, reported);
 }
 
 /* ---- guessing ---- */

@@ -68,6 +68,7 @@ int draft_open(const char *spec, const struct draft_env *env, const struct draft
 int draft_begin(struct drafter **out, const struct draft_ops *ops, const struct draft_env *env,
 	const char *args, struct err *e)
 {
+	struct err own = { 0 }; /* loading reads it to see whether something failed */
 	struct drafter *d;
 
 	*out = NULL;
@@ -76,9 +77,9 @@ int draft_begin(struct drafter **out, const struct draft_ops *ops, const struct 
 	d = calloc(1, ops->size);
 	if (!d)
 		return err_set(e, ERR_MEMORY, "no memory for the drafter %s", ops->name);
-	if (ops->open(d, env, args, e)) {
+	if (ops->open(d, env, args, &own)) {
 		draft_close(ops, d);
-		return -1;
+		return err_set(e, own.code, "%s", own.text);
 	}
 	*out = d;
 	return 0;
@@ -160,6 +161,13 @@ int32_t draft_child(const struct draft *t, int32_t parent, int32_t id)
 		if (t->parent[i] == parent && t->id[i] == id)
 			return i;
 	return -1;
+}
+
+int32_t draft_follow(struct draft *t, int32_t parent, int32_t id)
+{
+	int32_t child = draft_child(t, parent, id);
+
+	return child >= 0 ? child : draft_add(t, parent, id, 1);
 }
 
 bool draft_has_child(const struct draft *t, int32_t node)

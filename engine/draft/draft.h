@@ -214,6 +214,8 @@ static inline int32_t draft_width(const struct draft_ops *ops, const struct draf
 int32_t draft_add(struct draft *t, int32_t parent, int32_t id, float q);
 /* The child of parent (-1: of the newest token) with this id, or -1. */
 int32_t draft_child(const struct draft *t, int32_t parent, int32_t id);
+/* The same, added as certain if it is not there; -1 if there is no room. */
+int32_t draft_follow(struct draft *t, int32_t parent, int32_t id);
 bool draft_has_child(const struct draft *t, int32_t node); /* -1: the newest token */
 /* Depth of a node: 1 for a child of the newest token. */
 int32_t draft_depth(const struct draft *t, int32_t node);

@@ -180,19 +180,18 @@ int draft_cost_measure(struct draft_cost *c, int32_t rows, struct forward *f, st
 	int32_t ctx, struct err *e)
 {
 	int64_t start = now_ns();
+	int failed;
 	double ns;
 
 	*c = (struct draft_cost){ .rows = rows, .drift = 1 };
 	if (draft_cost_run(f, memory, 1, 0, &ns, e)) /* warms up */
 		return -1;
 	do {
-		if (measure_round(c, !c->n, f, memory, ctx, e)) {
-			c->n = c->rows = 0;
-			return -1;
-		}
-	} while ((double)(now_ns() - start) < ROUNDS_NS && c->point[0].runs < ROUNDS);
-	interpolate(c);
-	if (c->n > 7 && measure_depth(c, f, memory, ctx, e)) {
+		failed = measure_round(c, !c->n, f, memory, ctx, e);
+	} while (!failed && (double)(now_ns() - start) < ROUNDS_NS && c->point[0].runs < ROUNDS);
+	if (!failed)
+		interpolate(c);
+	if (failed || (c->n > 7 && measure_depth(c, f, memory, ctx, e))) {
 		c->n = c->rows = 0;
 		return -1;
 	}

@@ -39,7 +39,6 @@ struct stream { /* the target's residual stream after one layer */
 struct drafter {
 	struct net net;
 	struct slots slots;
-	struct layer layer;
 	struct k_matrix of_embed;
 	const float *embed_norm;
 	struct stream stream[STREAMS]; /* the last layer's, then the lower ones that the file names */
@@ -102,12 +101,12 @@ static void cut_work(struct drafter *d, struct cutter *c)
 
 		x |= program_wants_floats(&s->w);
 		q |= !program_wants_floats(&s->w);
-		s->feature = program_cut(c, rows * dim, sizeof *s->feature);
-		s->kept = program_cut(c, slots * WAITING * dim, sizeof *s->kept);
+		CUT(c, s->feature, rows * dim);
+		CUT(c, s->kept, slots * WAITING * dim);
 	}
-	d->embedded = program_cut(c, rows * dim, sizeof *d->embedded);
+	CUT(c, d->embedded, rows * dim);
 	d->normed = program_cut_acts(c, rows, (int32_t)dim, x, q);
-	d->root = program_cut(c, slots * dim, sizeof *d->root);
+	CUT(c, d->root, slots * dim);
 }
 
 static int take_memory(struct drafter *d, struct err *e)
@@ -134,7 +133,7 @@ static void load_stream(struct stream *s, int32_t layer, const char *name, struc
 	char tensor[64];
 
 	s->layer = layer;
-	s->keep = s->read = (struct net_copy){ .kernels = l->kernels, .dim = (size_t)dim };
+	s->keep = s->read = (struct net_copy){ .kernels = l->weights->kernels, .dim = (size_t)dim };
 	snprintf(tensor, sizeof tensor, "%s_norm.weight", name);
 	s->norm = model_vector(l, tensor, dim, true);
 	snprintf(tensor, sizeof tensor, "%s.weight", name);
@@ -160,18 +159,12 @@ static void load_streams(struct drafter *d, const struct gguf *g, struct model_l
 static void eagle_load(void *arg, const struct gguf *g, struct model_loader *l)
 {
 	struct drafter *d = arg;
-	struct model *m = &d->net.model;
-	int32_t dim = m->config.dim;
+	int32_t dim = l->config->dim;
 
 	d->embed_norm = model_vector(l, "fc.embed_norm.weight", dim, true);
 	model_matrix(l, &d->of_embed, "fc.embed.weight", dim, dim);
 	load_streams(d, g, l);
-	m->output_norm = model_vector(l, "output_norm.weight", dim, true);
-	model_load_layers(l, &m->layer[0], &d->layer, 1);
-	m->layer = &d->layer;
-	m->config.n_layers = 1;
-	if (!l->e->code)
-		model_join_memory(m, l->e);
+	net_load_layers(&d->net, l, 1);
 }
 
 static grow_pass_fn eagle_pass;
@@ -188,11 +181,13 @@ static int hold_streams(struct drafter *d, struct err *e)
 static int eagle_open(
 	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
-	const struct net_args usual = { 3, 4, 15, true, 2 };
+	char path[DRAFT_PATH];
 
-	if (net_open_file(&d->net, env, "eagle", args, usual, eagle_load, d, e) ||
+	d->net.args = (struct net_args){ 3, 4, 15, true, 2 };
+	if (net_read_args(&d->net, "eagle", args, path, e) ||
+		net_open_file(&d->net, env, "eagle", path, eagle_load, d, e) ||
 		slots_open(&d->slots, env, &d->net.model.memory, (DRAFT_MAX - 1) * (GROW_WIDTH - 1), e) ||
-		net_open_pass(&d->net, d->slots.store, d->net.args, eagle_pass, d, e))
+		net_open_pass(&d->net, d->slots.store, eagle_pass, d, e))
 		return -1;
 	d->width = d->net.args.nodes;
 	d->net.forward.begin = write_input;
@@ -207,7 +202,6 @@ static void eagle_close(struct drafter *d)
 	k_free(d->net.env.kernels, d->work);
 	slots_close(&d->slots);
 	net_close(&d->net);
-	layer_free(&d->layer);
 	free(d->logits);
 	free(d->stats);
 	free(d->root_n);

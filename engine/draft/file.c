@@ -103,8 +103,8 @@ static int check_number(const struct gguf *g, const char *key, int64_t must, str
 	if (gguf_get_i64(g, key, &v, e))
 		return -1;
 	if (v != must)
-		return err_set(e, ERR_INPUT, "%s: made for a model whose %s is %lld; this one's is %lld",
-			gguf_path(g), key + strlen("cutaway.draft."), (long long)v, (long long)must);
+		return gguf_bad(g, e, "made for a model whose %s is %lld; this one's is %lld",
+			key + strlen("cutaway.draft."), (long long)v, (long long)must);
 	return 0;
 }
 
@@ -120,9 +120,8 @@ static int check_hash(const struct gguf *g, const struct draft_env *env, struct 
 	failed = draft_vocab_hash(target, hex, e);
 	gguf_close(target);
 	if (!failed && !says(g, "cutaway.draft.vocab_hash", hex))
-		return err_set(e, ERR_INPUT,
-			"%s: made for a model of another vocabulary: its vocab_hash is not %s, this model's",
-			gguf_path(g), hex);
+		return gguf_bad(g, e,
+			"made for a model of another vocabulary: its vocab_hash is not %s, this model's", hex);
 	return failed;
 }
 
@@ -159,16 +158,16 @@ int draft_read_list(const struct gguf *g, const char *key, int32_t most, int32_t
 	if (many < 0)
 		return 0;
 	if (many < 1 || many > most)
-		return err_set(e, ERR_INPUT, "%s: %s has %lld numbers; 1 to %d are possible", gguf_path(g),
-			key, (long long)many, most);
+		return gguf_bad(
+			g, e, "%s has %lld numbers; 1 to %d are possible", key, (long long)many, most);
 	wide = malloc((size_t)many * sizeof *wide);
 	failed = wide ? gguf_array_i64(g, key, wide, many, e)
 				  : err_set(e, ERR_MEMORY, "no memory for %s", key);
 	for (int64_t i = 0; i < many && !failed; before = wide[i++]) {
 		if (wide[i] <= before || wide[i] >= below)
-			failed = err_set(e, ERR_INPUT,
-				"%s: %s: number %lld is %lld after %lld; they must ascend from 0, below %d",
-				gguf_path(g), key, (long long)i, (long long)wide[i], (long long)before, below);
+			failed = gguf_bad(g, e,
+				"%s: number %lld is %lld after %lld; they must ascend from 0, below %d", key,
+				(long long)i, (long long)wide[i], (long long)before, below);
 		out[i] = (int32_t)wide[i];
 	}
 	*n = (int32_t)many;
@@ -186,8 +185,7 @@ int draft_read_ids(const struct gguf *g, int32_t vocab, int32_t **ids, int32_t *
 	if (many < 0)
 		return 0;
 	if (many < 1 || many > vocab)
-		return err_set(e, ERR_INPUT, "%s: a trimmed vocabulary of %lld of %d ids", gguf_path(g),
-			(long long)many, vocab);
+		return gguf_bad(g, e, "a trimmed vocabulary of %lld of %d ids", (long long)many, vocab);
 	*ids = malloc((size_t)vocab * sizeof **ids);
 	if (!*ids)
 		return err_set(e, ERR_MEMORY, "no memory for a trimmed vocabulary");
@@ -207,7 +205,7 @@ static struct gguf_text *read_vocab(const struct gguf *g, int64_t *n, struct err
 
 	*n = gguf_array_length(g, "tokenizer.ggml.tokens");
 	if (*n < 1) {
-		err_set(e, ERR_INPUT, "%s: there is no vocabulary in it", gguf_path(g));
+		gguf_bad(g, e, "there is no vocabulary in it");
 		return NULL;
 	}
 	t = malloc((size_t)*n * sizeof *t);
@@ -242,14 +240,14 @@ static int compare(const struct gguf *drafter, const struct gguf_text *a, int64_
 			continue;
 		printable(mine, a[i]);
 		printable(theirs, b[i]);
-		return err_set(e, ERR_INPUT,
-			"%s: another vocabulary: token %lld is \"%s\" there and \"%s\" in this model; "
+		return gguf_bad(drafter, e,
+			"another vocabulary: token %lld is \"%s\" there and \"%s\" in this model; "
 			"a draft model must have the same",
-			gguf_path(drafter), (long long)i, mine, theirs);
+			(long long)i, mine, theirs);
 	}
 	if (n_a != n_b)
-		return err_set(e, ERR_INPUT, "%s: another vocabulary: %lld tokens, this model has %lld",
-			gguf_path(drafter), (long long)n_a, (long long)n_b);
+		return gguf_bad(drafter, e, "another vocabulary: %lld tokens, this model has %lld",
+			(long long)n_a, (long long)n_b);
 	return 0;
 }
 
@@ -294,7 +292,7 @@ static uint8_t *gather(
 
 	if (!t || t->type != m->output.type || t->n_dims != 2 || t->dim[0] != m->output.n_cols ||
 		t->dim[1] != m->output.n_rows) {
-		err_set(e, ERR_INPUT, "%s: the output matrix is not the one that was opened", gguf_path(g));
+		gguf_bad(g, e, "the output matrix is not the one that was opened");
 		return NULL;
 	}
 	row = t->bytes / (size_t)t->dim[1];
@@ -309,34 +307,12 @@ static uint8_t *gather(
 	return raw;
 }
 
-/* Packs on the host, then copies to the kernels' memory. */
-static int pack(struct draft_head *h, const uint8_t *raw, struct err *e)
-{
-	size_t bytes = k_packed_bytes(h->kernels, h->matrix.type, h->n, h->matrix.n_cols);
-	int status = 0;
-
-	bytes = (bytes + 63) & ~(size_t)63;
-	h->data = k_alloc(h->kernels, bytes, K_WEIGHTS, "the rows of a drafter's head", e);
-	if (!h->data)
-		return -1;
-	h->matrix.data = k_is_host(h->kernels) ? h->data : aligned_alloc(64, bytes);
-	if (!h->matrix.data)
-		return err_set(e, ERR_MEMORY, "no memory for the rows of a drafter's head");
-	k_pack(h->kernels, &h->matrix, raw);
-	if (h->matrix.data != h->data) {
-		status = k_upload(h->kernels, h->data, h->matrix.data, bytes, e);
-		free(h->matrix.data);
-		h->matrix.data = h->data;
-	}
-	return status;
-}
-
 int draft_open_head(
 	struct draft_head *h, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e)
 {
 	struct gguf *g;
 	uint8_t *raw;
-	int status;
+	bool failed;
 
 	*h = (struct draft_head){
 		.kernels = env->kernels, .matrix = env->model->output, .ids = ids, .n = n
@@ -349,9 +325,12 @@ int draft_open_head(
 		return -1;
 	raw = gather(g, env->model, ids, n, e);
 	gguf_close(g);
-	status = raw ? pack(h, raw, e) : -1;
+	if (raw)
+		h->data = k_alloc(env->kernels, k_matrix_bytes(env->kernels, &h->matrix), K_WEIGHTS,
+			"the rows of a drafter's head", e);
+	failed = !h->data || weights_pack(env->kernels, &h->matrix, raw, h->data, e);
 	free(raw);
-	return status;
+	return failed ? -1 : 0;
 }
 
 void draft_close_head(struct draft_head *h)

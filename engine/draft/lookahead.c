@@ -129,13 +129,6 @@ static bool add_gram(struct drafter *d, const int32_t *gram)
 
 /* ---- guessing ---- */
 
-static int32_t add_child(struct draft *t, int32_t parent, int32_t id)
-{
-	int32_t child = draft_child(t, parent, id);
-
-	return child >= 0 ? child : draft_add(t, parent, id, 1);
-}
-
 /* Begins a window after another text, or the first one. */
 static void begin_window(const struct drafter *d, struct line *l, const int32_t *ids, int32_t n)
 {
@@ -160,13 +153,13 @@ static void guess(struct drafter *d, const struct draft_job *job)
 	b = bucket_of(d, l->newest, &tails);
 	for (int32_t i = 0; b->id == l->newest && i < b->n; i++)
 		for (int32_t j = 0, at = -1; j < d->n - 1; j++)
-			at = add_child(job->out, at, tails[i * (d->n - 1) + j]);
+			at = draft_follow(job->out, at, tails[i * (d->n - 1) + j]);
 	above[0] = -1;
 	for (int32_t j = 1; j < d->w; j++)
-		above[j] = add_child(job->out, above[j - 1], l->cell[j]);
+		above[j] = draft_follow(job->out, above[j - 1], l->cell[j]);
 	for (int32_t i = 1; i < d->levels; i++)
 		for (int32_t j = 0; j < d->w; j++)
-			above[j] = add_child(job->out, above[j], l->cell[i * d->w + j]);
+			above[j] = draft_follow(job->out, above[j], l->cell[i * d->w + j]);
 }
 
 static int lookahead_propose(

@@ -56,15 +56,15 @@ static void cut_work(struct drafter *d, struct cutter *c)
 		act_x |= program_wants_floats(&d->head[i].down);
 		act_q |= !program_wants_floats(&d->head[i].down);
 	}
-	d->seat_feature = program_cut(c, slots * dim, sizeof *d->seat_feature);
-	d->feature = program_cut(c, slots * dim, sizeof *d->feature);
-	d->gate = program_cut(c, slots * ffn, sizeof *d->gate);
-	d->up = program_cut(c, slots * ffn, sizeof *d->up);
-	d->y = program_cut(c, rows * dim, sizeof *d->y);
+	CUT(c, d->seat_feature, slots * dim);
+	CUT(c, d->feature, slots * dim);
+	CUT(c, d->gate, slots * ffn);
+	CUT(c, d->up, slots * ffn);
+	CUT(c, d->y, rows * dim);
 	d->normed = program_cut_acts(c, slots, (int32_t)dim, in_x, in_q);
 	d->act = program_cut_acts(c, slots, d->ffn, act_x, act_q);
 	d->output = program_cut_acts(c, rows, (int32_t)dim, out_x, !out_x);
-	d->computed = program_cut(c, rows * (size_t)d->net.head.n, sizeof *d->computed);
+	CUT(c, d->computed, rows * (size_t)d->net.head.n);
 	if (k_is_host(m->kernels))
 		d->logits = d->computed;
 }
@@ -73,10 +73,10 @@ static void cut_shared(struct drafter *d, struct cutter *c)
 {
 	size_t rows = (size_t)d->net.env.slots * (size_t)d->n_heads;
 
-	d->stats = program_cut(c, rows, sizeof *d->stats);
-	d->program.op = program_cut(c, OPS_A_HEAD * (size_t)d->n_heads + 2, sizeof *d->program.op);
+	CUT(c, d->stats, rows);
+	CUT(c, d->program.op, OPS_A_HEAD * (size_t)d->n_heads + 2);
 	if (!k_is_host(d->net.env.kernels))
-		d->logits = program_cut(c, rows * (size_t)d->net.head.n, sizeof *d->logits);
+		CUT(c, d->logits, rows * (size_t)d->net.head.n);
 }
 
 static int take_memory(struct drafter *d, struct err *e)
@@ -111,12 +111,11 @@ static int read_sizes(struct drafter *d, const struct gguf *g, struct err *e)
 	if (gguf_get_i64(g, "cutaway.draft.heads", &n, e))
 		return -1;
 	if (n < 1 || n > MOST_HEADS)
-		return err_set(e, ERR_INPUT, "%s: cutaway.draft.heads is %lld; 1 to %d is possible",
-			gguf_path(g), (long long)n, MOST_HEADS);
+		return gguf_bad(
+			g, e, "cutaway.draft.heads is %lld; 1 to %d is possible", (long long)n, MOST_HEADS);
 	if (!t || t->n_dims != 2 || t->dim[1] < K_QBLOCK || t->dim[1] > 1 << 16 || t->dim[1] % K_QBLOCK)
-		return err_set(e, ERR_INPUT,
-			"%s: tensor medusa.0.gate.weight is missing, or its rows are no multiple of %d",
-			gguf_path(g), K_QBLOCK);
+		return gguf_bad(g, e,
+			"tensor medusa.0.gate.weight is missing, or its rows are no multiple of %d", K_QBLOCK);
 	d->n_heads = (int32_t)n;
 	d->ffn = (int32_t)t->dim[1];
 	return 0;
@@ -144,14 +143,16 @@ static void medusa_load(void *arg, const struct gguf *g, struct model_loader *l)
 static int medusa_open(
 	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
-	const struct net_args usual = { 2, 3, 12, true, 1 };
+	char path[DRAFT_PATH];
 
-	if (net_open_file(&d->net, env, "medusa", args, usual, medusa_load, d, e))
+	d->net.args = (struct net_args){ 2, 3, 12, true, 1 };
+	if (net_read_args(&d->net, "medusa", args, path, e) ||
+		net_open_file(&d->net, env, "medusa", path, medusa_load, d, e))
 		return -1;
 	if (d->net.args.depth > d->n_heads)
 		d->net.args.depth = d->n_heads;
 	d->width = d->net.args.nodes;
-	return net_open_trees(&d->net, d->net.args, NULL, NULL, e) || take_memory(d, e) ? -1 : 0;
+	return net_open_trees(&d->net, NULL, NULL, e) || take_memory(d, e) ? -1 : 0;
 }
 
 static void medusa_close(struct drafter *d)

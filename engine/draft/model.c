@@ -15,61 +15,37 @@ enum { MOST_LAYERS = 64 };
 struct drafter {
 	struct net net;
 	struct slots slots;
-	struct net_args args;
-	struct model *whole;    /* its own model, or NULL: */
-	struct weights weights; /* layers between the target's ends */
-	struct layer *layer;
-	int32_t n_layers, width;
+	struct model *whole; /* its own model; NULL: layers between the target's ends */
+	int32_t width;
 	struct slot **of; /* [slots] by job; NULL: no guess */
 	int32_t *out_job; /* [slots] by output of a pass */
 };
 
 /* ---- opening ---- */
 
-static int load_layers(struct drafter *d, const struct gguf *g, struct err *e)
+static void load_layers(void *arg, const struct gguf *g, struct model_loader *l)
 {
-	struct model *m = &d->net.model;
-	struct model_loader l = { g, &d->weights, &m->config, m->kernels, e, 0, NULL };
+	struct drafter *d = arg;
 	int64_t n = 0;
 
-	if (gguf_get_i64(g, "cutaway.draft.layers", &n, e))
-		return -1;
+	if (gguf_get_i64(g, "cutaway.draft.layers", &n, l->e))
+		return;
 	if (n < 1 || n > MOST_LAYERS)
-		return err_set(e, ERR_INPUT, "%s: cutaway.draft.layers is %lld; 1 to %d is possible",
-			gguf_path(g), (long long)n, MOST_LAYERS);
-	d->layer = calloc((size_t)n, sizeof *d->layer);
-	if (!d->layer)
-		return err_set(e, ERR_MEMORY, "no memory for %lld layers", (long long)n);
-	if (weights_open(&d->weights, g, m->kernels, e))
-		return -1;
-	d->n_layers = (int32_t)n;
-	m->output_norm = model_vector(&l, "output_norm.weight", m->config.dim, true);
-	model_load_layers(&l, &m->layer[0], d->layer, d->n_layers);
-	m->layer = d->layer;
-	m->config.n_layers = d->n_layers;
-	if (e->code || model_join_memory(m, e))
-		return -1;
-	return weights_load(&d->weights, g, m->kernels, WEIGHTS_CACHE_OFF, NULL, e);
+		gguf_bad(g, l->e, "cutaway.draft.layers is %lld; 1 to %d is possible", (long long)n,
+			MOST_LAYERS);
+	else
+		net_load_layers(&d->net, l, (int32_t)n);
 }
 
 static int open_pruned(
 	struct drafter *d, const struct draft_env *env, const char *path, struct err *e)
 {
-	struct gguf *g;
-	int32_t *ids, n;
-	int failed;
-
 	if (k_is_host(env->kernels) != k_is_host(env->model->kernels))
 		return err_set(e, ERR_USAGE,
 			"%s: its embedding and head are those of the model, which are on the device; beside it "
 			"drafts a whole model's FILE",
 			path);
-	if (draft_open_file(&g, path, "model", env, e))
-		return -1;
-	failed = draft_read_ids(g, env->vocab, &ids, &n, e) || net_open(&d->net, env, ids, n, e) ||
-			 load_layers(d, g, e);
-	gguf_close(g);
-	return failed ? -1 : 0;
+	return net_open_file(&d->net, env, "model", path, load_layers, d, e);
 }
 
 static int check_vocab(const struct gguf *g, const struct draft_env *env, struct err *e)
@@ -96,6 +72,9 @@ static int open_whole(
 	own.ctx = own.ctx < env->ctx ? own.ctx : env->ctx;
 	if (model_open(&d->whole, g, env->kernels, &o, &own.ctx, e))
 		return -1;
+	if (d->whole->diffusion.on)
+		return err_set(
+			e, ERR_USAGE, "%s: a diffusion model has no next token to guess", gguf_path(g));
 	if (d->whole->n_encoder && !env->model->n_encoder)
 		return err_set(e, ERR_USAGE,
 			"%s: this model's encoder reads an input, and what the model is asked has none",
@@ -121,21 +100,20 @@ static int open_network(
 
 static grow_pass_fn draft_model_pass;
 
-static int open_parts(
+static int model_drafter_open(
 	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
+	struct net_args *a = &d->net.args;
 	char path[DRAFT_PATH];
-	const char *numbers;
 	int32_t branches;
 
-	if (draft_find_file("draft", args, path, &numbers, e) ||
-		net_read_args(&d->args, numbers, "draft[:FILE][,k[,nodes[,least]]]", e) ||
-		open_network(d, env, path, e))
+	*a = (struct net_args){ 2, 3, 12, true, 2 };
+	if (net_read_args(&d->net, "draft", args, path, e) || open_network(d, env, path, e))
 		return -1;
-	d->width = d->args.nodes;
-	branches = d->args.nodes > d->args.depth ? (DRAFT_MAX - 1) * (GROW_WIDTH - 1) : 0;
+	d->width = a->nodes;
+	branches = a->nodes > a->depth ? (DRAFT_MAX - 1) * (GROW_WIDTH - 1) : 0;
 	if (slots_open(&d->slots, &d->net.env, &d->net.model.memory, branches, e) ||
-		net_open_pass(&d->net, d->slots.store, d->args, draft_model_pass, d, e))
+		net_open_pass(&d->net, d->slots.store, draft_model_pass, d, e))
 		return -1;
 	d->of = calloc((size_t)env->slots, sizeof *d->of);
 	d->out_job = calloc((size_t)env->slots, sizeof *d->out_job);
@@ -146,22 +124,9 @@ static void model_drafter_close(struct drafter *d)
 {
 	slots_close(&d->slots);
 	net_close(&d->net);
-	weights_close(&d->weights);
 	model_close(d->whole);
-	for (int32_t i = 0; i < d->n_layers; i++)
-		layer_free(&d->layer[i]);
-	free(d->layer);
 	free(d->of);
 	free(d->out_job);
-}
-
-static int model_drafter_open(
-	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
-{
-	struct err own = { 0 }; /* loading reads it to see whether something failed */
-
-	d->args = (struct net_args){ 2, 3, 12, true, 2 };
-	return open_parts(d, env, args, &own) ? err_set(e, own.code, "%s", own.text) : 0;
 }
 
 /* ---- guessing ---- */

@@ -3,55 +3,73 @@
 
 #include "engine/draft/draft_cost.h"
 
-int net_read_args(struct net_args *a, const char *args, const char *usage, struct err *e)
+int net_read_args(
+	struct net *net, const char *name, const char *args, char path[DRAFT_PATH], struct err *e)
 {
+	struct net_args *a = &net->args;
 	int32_t v[3] = { a->depth, a->nodes, a->least };
-	int n = draft_numbers(args, 0, 100, v, 3);
+	const char *numbers;
+	int n;
 
+	if (draft_find_file(name, args, path, &numbers, e))
+		return -1;
+	n = draft_numbers(numbers, 0, 100, v, 3);
 	*a = (struct net_args){ v[0], n == 1 ? v[0] : v[1], v[2], n < 3 && a->measured, a->deeper };
 	if (n < 0 || a->depth < 1 || a->depth > DRAFT_MAX || a->nodes < 1 || a->nodes > DRAFT_NODES)
 		return err_set(e, ERR_USAGE,
-			"%s is what is needed, with k from 1 to %d tokens ahead, from 1 to %d nodes of a tree "
-			"(k of them are a chain), and the least worth of a node in percent",
-			usage, DRAFT_MAX, DRAFT_NODES);
+			"%s[:FILE][,k[,nodes[,least]]] is what is needed, with k from 1 to %d tokens "
+			"ahead, from 1 to %d nodes of a tree (k of them are a chain), and the least worth of "
+			"a node in percent",
+			name, DRAFT_MAX, DRAFT_NODES);
 	return 0;
 }
 
-static int load_file(struct net *net, const struct draft_env *env, const char *name,
-	const char *path, net_load_fn *load, void *drafter, struct gguf **g, struct err *e)
+static int load_file(
+	struct net *net, const struct gguf *g, net_load_fn *load, void *drafter, struct err *e)
 {
-	struct model_loader l = { .e = e };
-	int32_t *ids, n;
+	struct model_loader l = { g, &net->weights, &net->model.config, e, 0, NULL };
 
-	if (draft_open_file(g, path, name, env, e) || draft_read_ids(*g, env->vocab, &ids, &n, e) ||
-		net_open(net, env, ids, n, e) || weights_open(&net->weights, *g, env->kernels, e))
+	if (weights_open(&net->weights, g, net->env.kernels, e))
 		return -1;
-	l = (struct model_loader){ *g, &net->weights, &net->model.config, env->kernels, e, 0, NULL };
-	load(drafter, *g, &l);
-	return e->code ? -1 : weights_load(&net->weights, *g, env->kernels, WEIGHTS_CACHE_OFF, NULL, e);
+	load(drafter, g, &l);
+	return e->code ? -1 : weights_load(&net->weights, g, WEIGHTS_CACHE_OFF, NULL, e);
 }
 
-int net_open_file(struct net *net, const struct draft_env *env, const char *name, const char *args,
-	struct net_args usual, net_load_fn *load, void *drafter, struct err *e)
+int net_open_file(struct net *net, const struct draft_env *env, const char *kind, const char *path,
+	net_load_fn *load, void *drafter, struct err *e)
 {
-	char path[DRAFT_PATH], usage[64];
-	struct err own = { 0 }; /* loading reads it to see whether something failed */
-	struct gguf *g = NULL;
-	const char *numbers;
+	struct gguf *g;
+	int32_t *ids, n;
 	int failed;
 
-	snprintf(usage, sizeof usage, "%s[:FILE][,k[,nodes[,least]]]", name);
-	failed = draft_find_file(name, args, path, &numbers, &own) ||
-			 net_read_args(&usual, numbers, usage, &own) ||
-			 load_file(net, env, name, path, load, drafter, &g, &own);
+	if (draft_open_file(&g, path, kind, env, e))
+		return -1;
+	failed = draft_read_ids(g, env->vocab, &ids, &n, e) || net_open(net, env, ids, n, e) ||
+			 load_file(net, g, load, drafter, e);
 	gguf_close(g);
-	net->args = usual;
-	return failed ? err_set(e, own.code, "%s", own.text) : 0;
+	return failed ? -1 : 0;
+}
+
+void net_load_layers(struct net *net, struct model_loader *l, int32_t n)
+{
+	struct model *m = &net->model;
+
+	net->layer = calloc((size_t)n, sizeof *net->layer);
+	if (!net->layer) {
+		err_set(l->e, ERR_MEMORY, "no memory for %d layers", n);
+		return;
+	}
+	net->n_layers = n;
+	m->output_norm = model_vector(l, "output_norm.weight", m->config.dim, true);
+	model_load_layers(l, &m->layer[0], net->layer, n);
+	m->layer = net->layer;
+	m->config.n_layers = n;
+	if (!l->e->code)
+		model_join_memory(m, l->e);
 }
 
 int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e)
 {
-	memset(net, 0, sizeof *net);
 	net->env = *env;
 	if (draft_open_head(&net->head, env, ids, n, e))
 		return -1;
@@ -62,8 +80,9 @@ int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t
 	return guesser_open(&net->guesser, &net->head, env, e);
 }
 
-int net_open_trees(struct net *net, struct net_args a, grow_pass_fn *pass, void *arg, struct err *e)
+int net_open_trees(struct net *net, grow_pass_fn *pass, void *arg, struct err *e)
 {
+	const struct net_args a = net->args;
 	bool tree = a.nodes > a.depth;
 	float least = (float)a.least / 100;
 
@@ -82,8 +101,8 @@ int net_open_trees(struct net *net, struct net_args a, grow_pass_fn *pass, void 
 	return grow_open(&net->grow, &net->env, e);
 }
 
-int net_open_pass(struct net *net, const struct memory_store *store, struct net_args a,
-	grow_pass_fn *pass, void *arg, struct err *e)
+int net_open_pass(
+	struct net *net, const struct memory_store *store, grow_pass_fn *pass, void *arg, struct err *e)
 {
 	int32_t out = net->env.slots * GROW_WIDTH;
 	/* an encoder reads its input in one pass */
@@ -92,7 +111,7 @@ int net_open_pass(struct net *net, const struct memory_store *store, struct net_
 		.rows = out > least ? out : least, .out = out, .ctx = net->env.ctx
 	};
 
-	return net_open_trees(net, a, pass, arg, e) ||
+	return net_open_trees(net, pass, arg, e) ||
 				   forward_open(&net->forward, &net->model, store, most, e)
 			   ? -1
 			   : 0;
@@ -118,6 +137,9 @@ void net_close(struct net *net)
 	guesser_close(&net->guesser);
 	draft_close_head(&net->head);
 	weights_close(&net->weights);
+	for (int32_t i = 0; i < net->n_layers; i++)
+		layer_free(&net->layer[i]);
+	free(net->layer);
 	memset(net, 0, sizeof *net);
 }
 

@@ -39,30 +39,33 @@ struct net {
 	struct guesser guesser;
 	struct grow grow;
 	int32_t n_seqs;
-	/* if the drafter has a file of its own */
 	struct net_args args;
+	/* if the drafter has a file of its own */
 	struct weights weights;
+	struct layer *layer; /* [n_layers] */
+	int32_t n_layers;
 };
 
-/* Reads "k[,nodes[,least]]"; missing numbers keep their values. The error shows `usage`. */
-int net_read_args(struct net_args *a, const char *args, const char *usage, struct err *e);
-
-/* Opens the drafter's file that args name (draft_find_file), of kind `name`, reads the numbers
- * after it (net->args, at first `usual`), opens the net with the file's vocabulary, and its weights
- * (net->weights): load() lists them with l, and reports errors in the err of l. */
+/* Reads "[FILE,]k[,nodes[,least]]" of the drafter `name`: the file's path (draft_find_file), and
+ * net->args; missing numbers keep their values. */
+int net_read_args(
+	struct net *net, const char *name, const char *args, char path[DRAFT_PATH], struct err *e);
+/* Opens a drafter's file of this kind, the net with its vocabulary, and its weights (net->weights):
+ * load() lists them with l, and reports errors in the err of l. */
 typedef void net_load_fn(void *drafter, const struct gguf *g, struct model_loader *l);
-int net_open_file(struct net *net, const struct draft_env *env, const char *name, const char *args,
-	struct net_args usual, net_load_fn *load, void *drafter, struct err *e);
+int net_open_file(struct net *net, const struct draft_env *env, const char *kind, const char *path,
+	net_load_fn *load, void *drafter, struct err *e);
+/* For load(): n layers like the target's, and an output norm, are the net's own. */
+void net_load_layers(struct net *net, struct model_loader *l, int32_t n);
 /* A copy of the target whose head is the rows `ids` (taken; NULL: all n) of the target's. The
  * caller may change net->model before net_open_pass(). */
 int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e);
-/* Opens the trees alone; pass and arg as below. */
-int net_open_trees(
-	struct net *net, struct net_args a, grow_pass_fn *pass, void *arg, struct err *e);
+/* Opens the trees alone, by net->args; pass and arg as below. */
+int net_open_trees(struct net *net, grow_pass_fn *pass, void *arg, struct err *e);
 /* Opens the pass over net->model with its keys and values in store, and the trees; pass and arg: of
  * struct grow. */
-int net_open_pass(struct net *net, const struct memory_store *store, struct net_args a,
-	grow_pass_fn *pass, void *arg, struct err *e);
+int net_open_pass(struct net *net, const struct memory_store *store, grow_pass_fn *pass, void *arg,
+	struct err *e);
 void net_close(struct net *net);
 /* Memory of the kernels, which cut() is asked to share out, after it was asked how much; what: for
  * the error. */

@@ -204,9 +204,7 @@ static void add_path(struct draft *t, const struct found *f)
 	int32_t at = -1;
 
 	for (int32_t i = 0; i < f->n; i++) {
-		int32_t child = draft_child(t, at, f->id[i]);
-
-		at = child >= 0 ? child : draft_add(t, at, f->id[i], 1);
+		at = draft_follow(t, at, f->id[i]);
 		if (at < 0)
 			return;
 	}

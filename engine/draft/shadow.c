@@ -240,9 +240,10 @@ static void fade(struct shadow_sums *s, double tokens)
 }
 _Static_assert(sizeof(struct shadow_sums) % sizeof(double) == 0, "sums are nothing but doubles");
 
-/* path[d]: the node d tokens ahead that was kept; `kept` of them. */
-static void add_step(
-	struct shadow_sums *s, const struct open_guess *g, const int32_t *path, int32_t kept)
+/* path[d]: the node d tokens ahead that was kept; `kept` of them; missed: the next one had nodes,
+ * too. */
+static void add_step(struct shadow_sums *s, const struct open_guess *g, const int32_t *path,
+	int32_t kept, bool missed)
 {
 	const struct draft *t = &g->draft;
 
@@ -257,6 +258,8 @@ static void add_step(
 		s->tried[d]++;
 		s->accepted[d]++;
 	}
+	if (missed)
+		s->tried[kept]++;
 }
 
 /* Counts a guess, if the text is long enough to decide which nodes would have been kept. */
@@ -281,12 +284,8 @@ static void settle(struct shadow_drafter *d, struct open_guess *g, const int32_t
 		path[kept] = node = next;
 	}
 	fade(&d->recent, kept + 1);
-	add_step(&d->recent, g, path, kept);
-	add_step(&d->all, g, path, kept);
-	if (any && kept < DRAFT_MAX) {
-		d->recent.tried[kept]++;
-		d->all.tried[kept]++;
-	}
+	add_step(&d->recent, g, path, kept, any && kept < DRAFT_MAX);
+	add_step(&d->all, g, path, kept, any && kept < DRAFT_MAX);
 	g->next = g->n + kept + 1;
 	g->n = 0;
 }

@@ -89,8 +89,8 @@ static int skip_open(
 	if (net_open(&d->net, env, ids, n, e))
 		return -1;
 	d->net.model.config.n_layers = v[0];
-	return net_open_pass(
-		&d->net, env->store, (struct net_args){ v[1], v[1], v[2], false, 1 }, skip_pass, d, e);
+	d->net.args = (struct net_args){ v[1], v[1], v[2], false, 1 };
+	return net_open_pass(&d->net, env->store, skip_pass, d, e);
 }
 
 static int skip_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)

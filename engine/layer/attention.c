@@ -35,13 +35,10 @@ static void attention_load(struct model_loader *l, void *params)
 	residual_load(l, &a->on, q);
 	if (a->norms)
 		a->q_norm = layer_vector(l, "attn_q_norm.weight", whole ? q : a->head_dim, true);
-	if (a->fused) {
-		layer_rows(l, &a->q, "attn_qkv.weight", (struct row_slice){ 0, q, q + 2 * kv }, dim);
-		layer_rows(l, &a->k, "attn_qkv.weight", (struct row_slice){ q, kv, q + 2 * kv }, dim);
-		layer_rows(l, &a->v, "attn_qkv.weight", (struct row_slice){ q + kv, kv, q + 2 * kv }, dim);
-	} else {
+	if (a->fused)
+		LAYER_PARTS(l, "attn_qkv.weight", dim, { &a->q, q }, { &a->k, kv }, { &a->v, kv });
+	else
 		layer_matrix(l, &a->q, "attn_q.weight", a->gated ? 2 * q : q, dim);
-	}
 	if (!a->from)
 		load_key_value(l, a, kv, dim);
 	layer_matrix(l, &a->out, "attn_output.weight", dim, q);
@@ -62,8 +59,9 @@ static int attention_memory(void *params, struct memory_specs *m, struct err *e)
 		a->kv_layer = a->from->kv_layer;
 		return 0;
 	}
-	a->group = memory_join(m, &spec, &a->kv_layer, NULL, e);
-	return a->group < 0 ? -1 : 0;
+	if (!a->n_kv_heads)
+		return err_set(e, ERR_INPUT, "a layer of attention has no key-value heads");
+	return memory_join(m, &spec, &a->group, &a->kv_layer, NULL, e);
 }
 
 static void attention_need(const void *params, struct forward_needs *n)

@@ -50,11 +50,8 @@ static void delta_need(const void *params, struct forward_needs *n)
 
 static void add_products(struct forward *f, const struct delta *a)
 {
-	struct k_matmul *m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
-
-	program_part(m, &a->qkv, NULL, NULL, f->own.up);
-	program_part(m, &a->z, NULL, NULL, f->own.gate);
-	program_part(m, &a->alpha, NULL, NULL, f->own.k);
+	LAYER_PRODUCTS(f, K_STAGE_qkv, f->own.normed, { &a->qkv, f->own.up }, { &a->z, f->own.gate },
+		{ &a->alpha, f->own.k });
 	if (!a->together)
 		layer_product(f, K_STAGE_qkv, f->own.normed, &a->beta, NULL, f->own.v);
 }

@@ -2,7 +2,7 @@
  * products reads it, so the program stays a function of the step's shape. */
 #include <stdlib.h>
 
-#include "engine/run/forward.h"
+#include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
 static void load_each(struct model_loader *l, struct k_matrix *w, const char *part,
@@ -133,13 +133,11 @@ static void add_route(struct forward *f, const struct experts *x)
 static void add_shared(struct forward *f, const struct experts *x)
 {
 	struct k_acts act = program_acts_of(f->own.act, x->shared_width);
-	struct k_matmul *m = program_matmul(&f->program, K_STAGE_gate_up, f->own.normed, f->n_rows);
 
-	program_part(m, &x->shared_gate, NULL, NULL, f->own.gate);
-	program_part(m, &x->shared_up, NULL, NULL, f->own.up);
+	LAYER_PRODUCTS(f, K_STAGE_gate_up, f->own.normed, { &x->shared_gate, f->own.gate },
+		{ &x->shared_up, f->own.up });
 	program_glu(&f->program, x->act, f->own.gate, f->own.up, act, f->n_rows);
-	m = program_matmul(&f->program, K_STAGE_down, act, f->n_rows);
-	program_part(m, &x->shared_down, NULL, NULL, f->own.added);
+	layer_product(f, K_STAGE_down, act, &x->shared_down, NULL, f->own.added);
 }
 
 static void experts_write(struct forward *f, const void *params)
@@ -167,9 +165,5 @@ static void experts_write(struct forward *f, const void *params)
 		.n = f->n_rows };
 }
 
-static void experts_close(void *params)
-{
-	free(((struct experts *)params)->gate);
-}
-
-const struct block_kind layer_experts = BLOCK(experts, "experts", .close = experts_close);
+const struct block_kind layer_experts =
+	BLOCK(experts, "experts", .owns = offsetof(struct experts, gate));

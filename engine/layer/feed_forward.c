@@ -2,26 +2,17 @@
 #include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
-static void load_gate(struct model_loader *l, struct feed_forward *w, int64_t dim)
-{
-	if (w->fused)
-		layer_rows(
-			l, &w->gate, "ffn_up.weight", (struct row_slice){ 0, w->width, 2 * w->width }, dim);
-	else if (!w->plain)
-		layer_matrix(l, &w->gate, "ffn_gate.weight", w->width, dim);
-	w->gate_bias = w->plain ? NULL : layer_vector(l, "ffn_gate.bias", w->width, false);
-}
-
 static void feed_forward_load(struct model_loader *l, void *params)
 {
 	struct feed_forward *w = params;
 	int64_t dim = l->config->dim;
 
 	residual_load(l, &w->on, w->width);
-	load_gate(l, w, dim);
+	if (!w->fused && !w->plain)
+		layer_matrix(l, &w->gate, "ffn_gate.weight", w->width, dim);
+	w->gate_bias = w->plain ? NULL : layer_vector(l, "ffn_gate.bias", w->width, false);
 	if (w->fused)
-		layer_rows(l, &w->up, "ffn_up.weight",
-			(struct row_slice){ w->width, w->width, 2 * w->width }, dim);
+		LAYER_PARTS(l, "ffn_up.weight", dim, { &w->gate, w->width }, { &w->up, w->width });
 	else
 		layer_matrix(l, &w->up, "ffn_up.weight", w->width, dim);
 	w->up_bias = layer_vector(l, "ffn_up.bias", w->width, false);

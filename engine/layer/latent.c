@@ -37,7 +37,7 @@ static void load_query(struct model_loader *l, struct latent *a, int64_t dim)
 static void latent_load(struct model_loader *l, void *params)
 {
 	struct latent *a = params;
-	const int64_t dim = l->config->dim, all = a->rank + a->rope_dim;
+	const int64_t dim = l->config->dim;
 
 	a->absorb = calloc((size_t)a->n_heads * 2, sizeof *a->absorb);
 	if (!a->absorb) {
@@ -47,9 +47,7 @@ static void latent_load(struct model_loader *l, void *params)
 	a->expand = a->absorb + a->n_heads;
 	residual_load(l, &a->on, 0);
 	load_query(l, a, dim);
-	layer_rows(l, &a->c, "attn_kv_a_mqa.weight", (struct row_slice){ 0, a->rank, all }, dim);
-	layer_rows(
-		l, &a->pe, "attn_kv_a_mqa.weight", (struct row_slice){ a->rank, a->rope_dim, all }, dim);
+	LAYER_PARTS(l, "attn_kv_a_mqa.weight", dim, { &a->c, a->rank }, { &a->pe, a->rope_dim });
 	a->c_norm = layer_vector(l, "attn_kv_a_norm.weight", a->rank, true);
 	load_heads(l, a->absorb, "attn_k_b.weight", a, a->rank, plain_dim(a));
 	load_heads(l, a->expand, "attn_v_b.weight", a, a->value, a->rank);
@@ -62,8 +60,7 @@ static int latent_memory(void *params, struct memory_specs *m, struct err *e)
 	const struct memory_spec spec = { .kind = &memory_paged,
 		.kv = { .n_kv_heads = 1, .head_dim = a->rank + a->rope_dim, .value_dim = a->rank } };
 
-	a->group = memory_join(m, &spec, &a->kv_layer, NULL, e);
-	return a->group < 0 ? -1 : 0;
+	return memory_join(m, &spec, &a->group, &a->kv_layer, NULL, e);
 }
 
 static void latent_need(const void *params, struct forward_needs *n)
@@ -140,11 +137,10 @@ static void add_inputs(struct forward *f, const struct latent *a)
 {
 	const struct k_acts key = { .x = f->own.k, .dim = a->rope_dim + a->rank };
 	const float eps = f->model->config.norm_eps;
-	struct k_matmul *m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
 
-	program_part(m, a->q_rank ? &a->q_a : &a->q, NULL, NULL, a->q_rank ? f->own.up : f->own.gate);
-	program_part(m, &a->c, NULL, NULL, f->own.v);
-	program_part(m, &a->pe, NULL, NULL, f->own.k_normed);
+	LAYER_PRODUCTS(f, K_STAGE_qkv, f->own.normed,
+		{ a->q_rank ? &a->q_a : &a->q, a->q_rank ? f->own.up : f->own.gate }, { &a->c, f->own.v },
+		{ &a->pe, f->own.k_normed });
 	if (a->q_rank) {
 		struct k_acts in = acts_for(f->own.act, &a->q, a->q_rank);
 
@@ -204,10 +200,5 @@ static void latent_write(struct forward *f, const void *params)
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }
 
-static void latent_close(void *params)
-{
-	free(((struct latent *)params)->absorb);
-}
-
-const struct block_kind layer_latent =
-	BLOCK(latent, "latent attention", .memory = latent_memory, .close = latent_close);
+const struct block_kind layer_latent = BLOCK(
+	latent, "latent attention", .memory = latent_memory, .owns = offsetof(struct latent, absorb));

@@ -81,22 +81,14 @@ static void lightning_write(struct forward *f, const void *params)
 {
 	const struct lightning *a = params;
 	struct k_acts out = program_acts_of(f->own.act, width(a));
-	struct k_matmul *m;
 
 	residual_enter(f, &a->on, true);
-	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
-	program_part(m, &a->qkv, NULL, NULL, f->own.gate);
-	program_part(m, &a->z, NULL, NULL, f->own.up);
+	LAYER_PRODUCTS(f, K_STAGE_qkv, f->own.normed, { &a->qkv, f->own.gate }, { &a->z, f->own.up });
 	add_silu(f, a);
 	add_states(f, a);
 	add_gate(f, a, out);
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }
 
-static void lightning_close(void *params)
-{
-	free(((struct lightning *)params)->rates);
-}
-
-const struct block_kind layer_lightning =
-	BLOCK(lightning, "lightning attention", .memory = lightning_memory, .close = lightning_close);
+const struct block_kind layer_lightning = BLOCK(lightning, "lightning attention",
+	.memory = lightning_memory, .owns = offsetof(struct lightning, rates));

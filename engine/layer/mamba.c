@@ -7,17 +7,14 @@
 static void mamba_load(struct model_loader *l, void *params)
 {
 	struct mamba *a = params;
-	int64_t dim = l->config->dim, inner = a->inner, x = a->rank + 2 * a->n_states;
+	int64_t dim = l->config->dim, inner = a->inner;
 
 	residual_load(l, &a->on, inner);
-	layer_rows(l, &a->in_x, "ssm_in.weight", (struct row_slice){ 0, inner, 2 * inner }, dim);
-	layer_rows(l, &a->in_z, "ssm_in.weight", (struct row_slice){ inner, inner, 2 * inner }, dim);
+	LAYER_PARTS(l, "ssm_in.weight", dim, { &a->in_x, inner }, { &a->in_z, inner });
 	a->conv = layer_floats(l, "ssm_conv1d.weight", a->taps, inner);
 	a->conv_bias = layer_vector(l, "ssm_conv1d.bias", inner, false);
-	layer_rows(l, &a->x_dt, "ssm_x.weight", (struct row_slice){ 0, a->rank, x }, inner);
-	layer_rows(l, &a->x_b, "ssm_x.weight", (struct row_slice){ a->rank, a->n_states, x }, inner);
-	layer_rows(l, &a->x_c, "ssm_x.weight",
-		(struct row_slice){ a->rank + a->n_states, a->n_states, x }, inner);
+	LAYER_PARTS(l, "ssm_x.weight", inner, { &a->x_dt, a->rank }, { &a->x_b, a->n_states },
+		{ &a->x_c, a->n_states });
 	layer_narrow(l, &a->dt, "ssm_dt.weight", inner, a->rank);
 	a->dt_norm = a->normed ? layer_vector(l, "ssm_dt_norm.weight", a->rank, true) : NULL;
 	a->b_norm = a->normed ? layer_vector(l, "ssm_b_norm.weight", a->n_states, true) : NULL;
@@ -75,18 +72,13 @@ static void mamba_write(struct forward *f, const void *params)
 	struct k_acts x = program_acts_of(f->own.mixed, a->inner),
 				  out = program_acts_of(f->own.act, a->inner);
 	struct k_acts dt = { .x = f->own.q, .dim = a->rank };
-	struct k_program *p = &f->program;
-	struct k_matmul *m;
 
 	residual_enter(f, &a->on, false);
-	m = program_matmul(p, K_STAGE_qkv, f->own.normed, f->n_rows);
-	program_part(m, &a->in_x, NULL, NULL, f->own.gate);
-	program_part(m, &a->in_z, NULL, NULL, f->own.up);
+	LAYER_PRODUCTS(
+		f, K_STAGE_qkv, f->own.normed, { &a->in_x, f->own.gate }, { &a->in_z, f->own.up });
 	layer_conv(f, a->group, a->at, a->taps, f->own.gate, a->conv, a->conv_bias, x);
-	m = program_matmul(p, K_STAGE_qkv, x, f->n_rows);
-	program_part(m, &a->x_dt, NULL, NULL, f->own.q);
-	program_part(m, &a->x_b, NULL, NULL, f->own.k);
-	program_part(m, &a->x_c, NULL, NULL, f->own.v);
+	LAYER_PRODUCTS(
+		f, K_STAGE_qkv, x, { &a->x_dt, f->own.q }, { &a->x_b, f->own.k }, { &a->x_c, f->own.v });
 	add_norm(f, a->dt_norm, f->own.q, a->rank);
 	add_norm(f, a->b_norm, f->own.k, a->n_states);
 	add_norm(f, a->c_norm, f->own.v, a->n_states);

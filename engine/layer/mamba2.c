@@ -7,13 +7,10 @@ static void mamba2_load(struct model_loader *l, void *params)
 {
 	struct mamba2 *a = params;
 	const int64_t dim = l->config->dim, inner = a->s.inner, mixed = states_mixed(&a->s);
-	const int64_t all = inner + mixed + a->s.heads;
 
 	residual_load(l, &a->on, 0);
-	layer_rows(l, &a->in_z, "ssm_in.weight", (struct row_slice){ 0, inner, all }, dim);
-	layer_rows(l, &a->in_x, "ssm_in.weight", (struct row_slice){ inner, mixed, all }, dim);
-	layer_rows(
-		l, &a->in_dt, "ssm_in.weight", (struct row_slice){ inner + mixed, a->s.heads, all }, dim);
+	LAYER_PARTS(l, "ssm_in.weight", dim, { &a->in_z, inner }, { &a->in_x, mixed },
+		{ &a->in_dt, a->s.heads });
 	a->s.conv = layer_floats(l, "ssm_conv1d.weight", a->s.taps, mixed);
 	a->s.conv_bias = layer_vector(l, "ssm_conv1d.bias", mixed, false);
 	a->dt_bias = layer_vector(l, "ssm_dt.bias", a->s.heads, true);
@@ -78,13 +75,10 @@ static void mamba2_write(struct forward *f, const void *params)
 {
 	const struct mamba2 *a = params;
 	struct k_acts out = program_acts_of(f->own.act, a->s.inner);
-	struct k_matmul *m;
 
 	residual_enter(f, &a->on, true);
-	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
-	program_part(m, &a->in_z, NULL, NULL, f->own.gate);
-	program_part(m, &a->in_x, NULL, NULL, f->own.up);
-	program_part(m, &a->in_dt, NULL, NULL, f->own.k);
+	LAYER_PRODUCTS(f, K_STAGE_qkv, f->own.normed, { &a->in_z, f->own.gate },
+		{ &a->in_x, f->own.up }, { &a->in_dt, f->own.k });
 	states_conv(f, &a->s);
 	add_states(f, a);
 	add_gate(f, a, out);

@@ -9,6 +9,15 @@ void layer_product(struct forward *f, enum k_stage stage, struct k_acts in,
 	program_part(program_matmul(&f->program, stage, in, f->n_rows), w, bias, NULL, out);
 }
 
+void layer_products(
+	struct forward *f, enum k_stage stage, struct k_acts in, const struct layer_output *out)
+{
+	struct k_matmul *m = program_matmul(&f->program, stage, in, f->n_rows);
+
+	for (; out->w; out++)
+		program_part(m, out->w, NULL, NULL, out->to);
+}
+
 void layer_activate(
 	struct forward *f, enum k_stage stage, const float *x, struct k_acts out, enum k_act act)
 {

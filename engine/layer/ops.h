@@ -15,6 +15,15 @@
 /* Appends a product of the step's rows with one matrix; bias NULL: none. */
 void layer_product(struct forward *f, enum k_stage stage, struct k_acts in,
 	const struct k_matrix *w, const float *bias, float *out);
+/* The same with several matrices at once; w NULL: the end. */
+struct layer_output {
+	const struct k_matrix *w;
+	float *to;
+};
+void layer_products(
+	struct forward *f, enum k_stage stage, struct k_acts in, const struct layer_output *out);
+#define LAYER_PRODUCTS(f, stage, in, ...)                                                          \
+	layer_products(f, stage, in, (struct layer_output[]){ __VA_ARGS__, { NULL, NULL } })
 /* Appends an activation of the step's rows, or, K_ACT_none, a copy in the forms that out has. */
 void layer_activate(
 	struct forward *f, enum k_stage stage, const float *x, struct k_acts out, enum k_act act);

@@ -33,8 +33,7 @@ static int relative_memory(void *params, struct memory_specs *m, struct err *e)
 	const struct memory_spec spec = { .kind = &memory_paged,
 		.kv = { .n_kv_heads = a->n_heads, .head_dim = a->head_dim } };
 
-	a->group = memory_join(m, &spec, &a->kv_layer, NULL, e);
-	return a->group < 0 ? -1 : 0;
+	return memory_join(m, &spec, &a->group, &a->kv_layer, NULL, e);
 }
 
 static void relative_need(const void *params, struct forward_needs *n)
@@ -85,13 +84,10 @@ static void relative_write(struct forward *f, const void *params)
 {
 	const struct relative *a = params;
 	struct k_acts mixed;
-	struct k_matmul *m;
 
 	residual_enter(f, &a->on, false);
-	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
-	program_part(m, &a->q, NULL, NULL, f->own.q);
-	program_part(m, &a->k, NULL, NULL, f->own.k);
-	program_part(m, &a->v, NULL, NULL, f->own.v);
+	LAYER_PRODUCTS(f, K_STAGE_qkv, f->own.normed, { &a->q, f->own.q }, { &a->k, f->own.k },
+		{ &a->v, f->own.v });
 	add_store(f, a);
 	mixed = add_attention(
 		f, a, a->decodes ? f->part[FORWARD_OWN].ranges : forward_mask(f, 0)->ranges, false);
@@ -151,17 +147,10 @@ static void bridge_write(struct forward *f, const void *params)
 
 	op->u.norm.kept = true;
 	for (int32_t i = 0; i < b->n; i++) {
-		struct k_matmul *m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
-
-		program_part(m, &b->k[i], NULL, NULL, f->own.k);
-		program_part(m, &b->v[i], NULL, NULL, f->own.v);
+		LAYER_PRODUCTS(
+			f, K_STAGE_qkv, f->own.normed, { &b->k[i], f->own.k }, { &b->v[i], f->own.v });
 		add_store(f, b->decoder[i].mixer.params);
 	}
 }
 
-static void bridge_close(void *params)
-{
-	free(((struct bridge *)params)->k);
-}
-
-const struct block_kind layer_bridge = BLOCK(bridge, "bridge", .close = bridge_close);
+const struct block_kind layer_bridge = BLOCK(bridge, "bridge", .owns = offsetof(struct bridge, k));

@@ -11,8 +11,7 @@ static void s4d_load(struct model_loader *l, void *params)
 	const int64_t dim = l->config->dim, inner = a->inner;
 
 	residual_load(l, &a->on, 0);
-	layer_rows(l, &a->in_x, "ssm_in.weight", (struct row_slice){ 0, inner, 2 * inner }, dim);
-	layer_rows(l, &a->in_z, "ssm_in.weight", (struct row_slice){ inner, inner, 2 * inner }, dim);
+	LAYER_PARTS(l, "ssm_in.weight", dim, { &a->in_x, inner }, { &a->in_z, inner });
 	a->pole = layer_floats(l, "ssm_pole", a->n_states, inner);
 	a->read = layer_floats(l, "ssm_read", a->n_states, inner);
 	a->skip = layer_vector(l, "ssm_d", inner, true);
@@ -37,12 +36,10 @@ static void s4d_write(struct forward *f, const void *params)
 {
 	const struct s4d *a = params;
 	struct k_acts out = program_acts_of(f->own.act, a->inner);
-	struct k_matmul *m;
 
 	residual_enter(f, &a->on, false);
-	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
-	program_part(m, &a->in_x, NULL, NULL, f->own.gate);
-	program_part(m, &a->in_z, NULL, NULL, f->own.up);
+	LAYER_PRODUCTS(
+		f, K_STAGE_qkv, f->own.normed, { &a->in_x, f->own.gate }, { &a->in_z, f->own.up });
 	program_add(&f->program, K_OP_scan, K_STAGE_scan)->u.scan = (struct k_scan){ .x = f->own.gate,
 		.z = f->own.up,
 		.a = a->pole,

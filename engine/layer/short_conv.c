@@ -7,13 +7,10 @@ static void short_conv_load(struct model_loader *l, void *params)
 {
 	struct short_conv *a = params;
 	const int64_t dim = l->config->dim;
-	struct k_matrix *const part[] = { &a->b, &a->c, &a->u };
 
 	residual_load(l, &a->on, 0);
 	a->conv = layer_floats(l, "shortconv.conv.weight", a->taps, dim);
-	for (int64_t i = 0; i < 3; i++)
-		layer_rows(l, part[i], "shortconv.in_proj.weight",
-			(struct row_slice){ i * dim, dim, 3 * dim }, dim);
+	LAYER_PARTS(l, "shortconv.in_proj.weight", dim, { &a->b, dim }, { &a->c, dim }, { &a->u, dim });
 	layer_matrix(l, &a->out, "shortconv.out_proj.weight", dim, dim);
 }
 
@@ -35,14 +32,11 @@ static void short_conv_write(struct forward *f, const void *params)
 {
 	const struct short_conv *a = params;
 	struct k_acts out = program_acts_of(f->own.act, a->dim);
-	struct k_matmul *m;
 	struct k_conv *c;
 
 	residual_enter(f, &a->on, true);
-	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
-	program_part(m, &a->b, NULL, NULL, f->own.gate);
-	program_part(m, &a->c, NULL, NULL, f->own.q);
-	program_part(m, &a->u, NULL, NULL, f->own.up);
+	LAYER_PRODUCTS(f, K_STAGE_qkv, f->own.normed, { &a->b, f->own.gate }, { &a->c, f->own.q },
+		{ &a->u, f->own.up });
 	c = layer_conv(f, a->group, a->at, a->taps, f->own.up, a->conv, NULL, out);
 	c->in = f->own.gate;
 	c->end = f->own.q;

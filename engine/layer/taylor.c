@@ -94,13 +94,10 @@ static void taylor_write(struct forward *f, const void *params)
 {
 	const struct taylor *a = params;
 	struct k_acts out = program_acts_of(f->own.act, width(a));
-	struct k_matmul *m;
 
 	residual_enter(f, &a->on, true);
-	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
-	program_part(m, &a->q, NULL, NULL, f->own.gate);
-	program_part(m, &a->k, NULL, NULL, f->own.up);
-	program_part(m, &a->v, NULL, NULL, f->own.v);
+	LAYER_PRODUCTS(f, K_STAGE_qkv, f->own.normed, { &a->q, f->own.gate }, { &a->k, f->own.up },
+		{ &a->v, f->own.v });
 	layer_product(f, K_STAGE_qkv, f->own.normed, &a->z, NULL, f->own.mixed.x);
 	add_features(f, a, f->own.gate, f->own.q);
 	add_features(f, a, f->own.up, f->own.k);
@@ -109,10 +106,5 @@ static void taylor_write(struct forward *f, const void *params)
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }
 
-static void taylor_close(void *params)
-{
-	free(((struct taylor *)params)->rates);
-}
-
-const struct block_kind layer_taylor =
-	BLOCK(taylor, "linear attention", .memory = taylor_memory, .close = taylor_close);
+const struct block_kind layer_taylor = BLOCK(
+	taylor, "linear attention", .memory = taylor_memory, .owns = offsetof(struct taylor, rates));

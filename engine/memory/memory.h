@@ -65,10 +65,11 @@ void memory_set_key_ranges(struct memory_specs *m, bool key_ranges);
  * nothing was changed. Never with a format by channel. */
 int memory_set_kept(struct memory_specs *m, int32_t most, struct err *e);
 /* The group that a layer of this spec belongs to, made if it is new. Groups are of one kind, one
- * shape of keys and values and one window; all recurrent layers are one. *layer: index of the layer
- * in its group; *at: where its state begins in the group's. -1 and an error: too many groups. */
-int32_t memory_join(struct memory_specs *m, const struct memory_spec *layer, int32_t *index,
-	size_t *at, struct err *e);
+ * shape of keys and values and one window; all recurrent layers are one. *index: of the layer in
+ * its group; *at: where its state begins in the group's, or NULL. -1 and an error: too many groups.
+ */
+int memory_join(struct memory_specs *m, const struct memory_spec *layer, int32_t *group,
+	int32_t *index, size_t *at, struct err *e);
 
 /* The pages of a group, as kernels are given them. */
 struct memory_store {

@@ -415,8 +415,7 @@ void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const struc
 		key = p->node[parent].key;
 	}
 	for (int32_t b = parent < 0 ? 0 : block; b < block; b++) {
-		key = key_of(key, ids + (size_t)b * (size_t)size, size);
-		parent = lookup(p, key, parent, ids + (size_t)b * (size_t)size);
+		parent = prefix_next(p, parent, ids + (size_t)b * (size_t)size, &key);
 		if (parent < 0)
 			return;
 	}

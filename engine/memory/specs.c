@@ -19,8 +19,8 @@ static bool same_group(const struct memory_spec *a, const struct memory_spec *b)
 				   a->kv.head_dim == b->kv.head_dim && a->kv.value_dim == b->kv.value_dim));
 }
 
-int32_t memory_join(struct memory_specs *m, const struct memory_spec *layer, int32_t *index,
-	size_t *at, struct err *e)
+int memory_join(struct memory_specs *m, const struct memory_spec *layer, int32_t *group,
+	int32_t *index, size_t *at, struct err *e)
 {
 	int32_t g = 0;
 
@@ -38,7 +38,8 @@ int32_t memory_join(struct memory_specs *m, const struct memory_spec *layer, int
 		*at = m->group[g].state_bytes;
 	m->group[g].state_bytes += layer->state_bytes;
 	*index = m->group[g].n_layers++;
-	return g;
+	*group = g;
+	return 0;
 }
 
 struct memory_specs memory_paged_specs(int32_t n_layers, int32_t n_kv_heads, int32_t head_dim)

@@ -35,8 +35,7 @@ int memory_join_state(
 		.state_bytes = floats * sizeof(float) };
 	int32_t layer;
 
-	*group = memory_join(m, &spec, &layer, at, e);
-	if (*group < 0)
+	if (memory_join(m, &spec, group, &layer, at, e))
 		return -1;
 	*at /= sizeof(float);
 	return 0;

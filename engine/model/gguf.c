@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,8 +38,8 @@ static int head_grow(struct gguf *g, size_t need, struct err *e)
 	uint8_t *p;
 
 	if (need > HEAD_MOST)
-		return err_set(e, ERR_INPUT, "%s: its metadata goes on past byte %zu; %zu MB is the most",
-			g->path, need, HEAD_MOST >> 20);
+		return gguf_bad(
+			g, e, "its metadata goes on past byte %zu; %zu MB is the most", need, HEAD_MOST >> 20);
 	if (want < need)
 		want = need;
 	if (want > g->size)
@@ -87,8 +89,8 @@ int gguf_take_string(
 	if (gguf_take_u64(g, &n, what, e) || gguf_need(g, n, what, e))
 		return -1;
 	if (n > max)
-		return err_set(e, ERR_INPUT, "%s: %s at byte %zu is %llu bytes long; %llu is the most",
-			g->path, what, g->pos, (unsigned long long)n, (unsigned long long)max);
+		return gguf_bad(g, e, "%s at byte %zu is %llu bytes long; %llu is the most", what, g->pos,
+			(unsigned long long)n, (unsigned long long)max);
 	*at = g->pos;
 	*size = (size_t)n;
 	g->pos += (size_t)n;
@@ -314,6 +316,17 @@ void gguf_close(struct gguf *g)
 const char *gguf_path(const struct gguf *g)
 {
 	return g->path;
+}
+
+int gguf_bad(const struct gguf *g, struct err *e, const char *fmt, ...)
+{
+	char what[sizeof e->text];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	return err_set(e, ERR_INPUT, "%s: %s", g->path, what);
 }
 
 size_t gguf_file_bytes(const struct gguf *g)

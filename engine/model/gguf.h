@@ -48,6 +48,9 @@ void gguf_close(struct gguf *g);
 
 const char *gguf_path(const struct gguf *g);
 size_t gguf_file_bytes(const struct gguf *g); /* of all parts */
+/* ERR_INPUT: what is wrong with the file, after its path. Returns -1. */
+int gguf_bad(const struct gguf *g, struct err *e, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Metadata by key. The first form of a pair fails with an error that names the key if it is absent
  * or of another type (any integer type converts if the value fits); gguf_opt_* leave *out as it is

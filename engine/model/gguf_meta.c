@@ -36,8 +36,7 @@ static int take_type(struct gguf *g, enum gguf_value *out, const char *what, str
 	if (gguf_take_u32(g, &type, what, e))
 		return -1;
 	if (type >= GGUF_N_VALUES)
-		return err_set(e, ERR_INPUT, "%s: %s before byte %zu is %u, which is no type", g->path,
-			what, g->pos, type);
+		return gguf_bad(g, e, "%s before byte %zu is %u, which is no type", what, g->pos, type);
 	*out = (enum gguf_value)type;
 	return 0;
 }
@@ -55,8 +54,8 @@ static int skip_items(struct gguf *g, const struct gguf_kv *kv, struct err *e)
 		return 0;
 	}
 	if (__builtin_mul_overflow(kv->n, (uint64_t)values[kv->item].bytes, &bytes))
-		return err_set(e, ERR_INPUT, "%s: an array at byte %zu claims %llu items", g->path, g->pos,
-			(unsigned long long)kv->n);
+		return gguf_bad(
+			g, e, "an array at byte %zu claims %llu items", g->pos, (unsigned long long)kv->n);
 	if (gguf_need(g, bytes, "a metadata value", e))
 		return -1;
 	g->pos += (size_t)bytes;
@@ -69,7 +68,7 @@ static int take_pair(struct gguf *g, struct gguf_kv *kv, struct err *e)
 		take_type(g, &kv->type, "the type of a metadata value", e))
 		return -1;
 	if (!kv->key_size)
-		return err_set(e, ERR_INPUT, "%s: a metadata key at byte %zu is empty", g->path, kv->key);
+		return gguf_bad(g, e, "a metadata key at byte %zu is empty", kv->key);
 	kv->item = kv->type;
 	kv->n = 1;
 	if (kv->type == GGUF_ARRAY) {
@@ -77,8 +76,7 @@ static int take_pair(struct gguf *g, struct gguf_kv *kv, struct err *e)
 			gguf_take_u64(g, &kv->n, "the length of an array", e))
 			return -1;
 		if (kv->item == GGUF_ARRAY)
-			return err_set(e, ERR_INPUT, "%s: an array of arrays at byte %zu is not supported",
-				g->path, g->pos);
+			return gguf_bad(g, e, "an array of arrays at byte %zu is not supported", g->pos);
 	}
 	kv->at = g->pos;
 	if (skip_items(g, kv, e))
@@ -109,8 +107,8 @@ static int index_keys(struct gguf *g, struct err *e)
 		qsort_r(g->kv, g->n_kv, sizeof *g->kv, compare_keys, g);
 	for (size_t i = 1; i < g->n_kv; i++)
 		if (!compare_keys(&g->kv[i - 1], &g->kv[i], g))
-			return err_set(e, ERR_INPUT, "%s: a metadata key comes twice, at bytes %zu and %zu",
-				g->path, g->kv[i - 1].key, g->kv[i].key);
+			return gguf_bad(g, e, "a metadata key comes twice, at bytes %zu and %zu",
+				g->kv[i - 1].key, g->kv[i].key);
 	return 0;
 }
 
@@ -157,8 +155,8 @@ static int wrong_type(const struct gguf *g, const struct gguf_kv *kv, const char
 {
 	bool array = kv->type == GGUF_ARRAY;
 
-	return err_set(e, ERR_INPUT, "%s: %s is %s%s, not %s", g->path, key,
-		array ? "an array of " : "", values[kv->item].name, want);
+	return gguf_bad(
+		g, e, "%s is %s%s, not %s", key, array ? "an array of " : "", values[kv->item].name, want);
 }
 
 static int absent(const struct gguf *g, const char *key, struct err *e)
@@ -298,8 +296,8 @@ static const struct gguf_kv *find_array(
 	else if (kv->type != GGUF_ARRAY)
 		wrong_type(g, kv, key, "an array", e);
 	else if (n < 0 || (uint64_t)n > kv->n)
-		err_set(e, ERR_INPUT, "%s: %s has %llu items, %lld are needed", g->path, key,
-			(unsigned long long)kv->n, (long long)n);
+		gguf_bad(g, e, "%s has %llu items, %lld are needed", key, (unsigned long long)kv->n,
+			(long long)n);
 	else
 		return kv;
 	return NULL;

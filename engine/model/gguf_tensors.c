@@ -28,11 +28,10 @@ static const char supported[] = K_TYPES(X);
 static int check_name(const struct gguf *g, size_t at, size_t size, int32_t i, struct err *e)
 {
 	if (!size)
-		return err_set(e, ERR_INPUT, "%s: tensor %d has no name", g->path, i);
+		return gguf_bad(g, e, "tensor %d has no name", i);
 	for (size_t k = 0; k < size; k++)
 		if (g->head[at + k] <= 0x20 || g->head[at + k] >= 0x7f)
-			return err_set(e, ERR_INPUT, "%s: the name of tensor %d has a byte %#x in it", g->path,
-				i, g->head[at + k]);
+			return gguf_bad(g, e, "the name of tensor %d has a byte %#x in it", i, g->head[at + k]);
 	return 0;
 }
 
@@ -41,9 +40,8 @@ static int refuse_type(
 {
 	const char *name = id < sizeof type_names / sizeof *type_names ? type_names[id] : NULL;
 
-	return err_set(e, ERR_INPUT,
-		"%s: tensor %s has type %s (%u), which is not supported; supported are%s", g->path, t->name,
-		name ? name : "unknown", id, supported);
+	return gguf_bad(g, e, "tensor %s has type %s (%u), which is not supported; supported are%s",
+		t->name, name ? name : "unknown", id, supported);
 }
 
 /* Rows are whole blocks; the size in bytes fits. */
@@ -53,16 +51,14 @@ static int size_tensor(const struct gguf *g, struct gguf_tensor *t, struct err *
 	uint64_t bytes;
 
 	if (t->dim[0] % f->block)
-		return err_set(e, ERR_INPUT,
-			"%s: tensor %s has rows of %lld values, but %s needs a multiple of %d", g->path,
+		return gguf_bad(g, e, "tensor %s has rows of %lld values, but %s needs a multiple of %d",
 			t->name, (long long)t->dim[0], f->name, f->block);
 	bytes = (uint64_t)(t->dim[0] / f->block);
 	if (__builtin_mul_overflow(bytes, (uint64_t)f->block_bytes, &bytes) ||
 		__builtin_mul_overflow(bytes, (uint64_t)t->dim[1], &bytes) ||
 		__builtin_mul_overflow(bytes, (uint64_t)t->dim[2], &bytes) ||
 		__builtin_mul_overflow(bytes, (uint64_t)t->dim[3], &bytes) || bytes > g->size)
-		return err_set(e, ERR_INPUT,
-			"%s: tensor %s of %lld x %lld x %lld x %lld %s is larger than the file", g->path,
+		return gguf_bad(g, e, "tensor %s of %lld x %lld x %lld x %lld %s is larger than the file",
 			t->name, (long long)t->dim[0], (long long)t->dim[1], (long long)t->dim[2],
 			(long long)t->dim[3], f->name);
 	t->bytes = (size_t)bytes;
@@ -77,16 +73,15 @@ static int take_dims(struct gguf *g, struct gguf_tensor *t, struct err *e)
 	if (gguf_take_u32(g, &n, "a tensor's number of dimensions", e))
 		return -1;
 	if (n < 1 || n > 4)
-		return err_set(e, ERR_INPUT, "%s: tensor %s has %u dimensions; 1 to 4 are possible",
-			g->path, t->name, n);
+		return gguf_bad(g, e, "tensor %s has %u dimensions; 1 to 4 are possible", t->name, n);
 	t->n_dims = (int32_t)n;
 	for (uint32_t i = 0; i < 4; i++) {
 		dim = 1;
 		if (i < n && gguf_take_u64(g, &dim, "a tensor's dimension", e))
 			return -1;
 		if (!dim || dim > INT32_MAX)
-			return err_set(e, ERR_INPUT, "%s: tensor %s has a dimension of %llu", g->path, t->name,
-				(unsigned long long)dim);
+			return gguf_bad(
+				g, e, "tensor %s has a dimension of %llu", t->name, (unsigned long long)dim);
 		t->dim[i] = (int64_t)dim;
 	}
 	return 0;
@@ -174,8 +169,7 @@ static int check_overlaps(struct gguf *g, struct err *e)
 		const struct gguf_tensor *a = &g->tensor[g->by_name[i - 1]], *b = &g->tensor[g->by_name[i]];
 
 		if (a->data + a->bytes > b->data)
-			return err_set(
-				e, ERR_INPUT, "%s: tensors %s and %s overlap", g->path, a->name, b->name);
+			return gguf_bad(g, e, "tensors %s and %s overlap", a->name, b->name);
 	}
 	return 0;
 }
@@ -188,7 +182,7 @@ static int index_names(struct gguf *g, struct err *e)
 		const char *name = g->tensor[g->by_name[i]].name;
 
 		if (!strcmp(g->tensor[g->by_name[i - 1]].name, name))
-			return err_set(e, ERR_INPUT, "%s: tensor %s comes twice", g->path, name);
+			return gguf_bad(g, e, "tensor %s comes twice", name);
 	}
 	return 0;
 }
@@ -201,8 +195,8 @@ static int place_tensors(struct gguf *g, const uint64_t *offset, uint64_t align,
 		struct gguf_tensor *t = &g->tensor[i];
 
 		if (offset[i] % align)
-			return err_set(e, ERR_INPUT, "%s: tensor %s lies at offset %llu, no multiple of %llu",
-				g->path, t->name, (unsigned long long)offset[i], (unsigned long long)align);
+			return gguf_bad(g, e, "tensor %s lies at offset %llu, no multiple of %llu", t->name,
+				(unsigned long long)offset[i], (unsigned long long)align);
 		if (start > g->size || offset[i] > g->size - start ||
 			t->bytes > g->size - start - offset[i])
 			return err_set(e, ERR_INPUT,
@@ -264,8 +258,7 @@ int gguf_take_tensors(struct gguf *g, uint64_t n, struct err *e)
 		return -1;
 	gguf_opt_i64(g, "general.alignment", &align, &bad);
 	if (bad.code || align < 8 || align > 1 << 20 || (align & (align - 1))) {
-		err_set(
-			e, ERR_INPUT, "%s: general.alignment is no power of two from 8 to 1048576", g->path);
+		gguf_bad(g, e, "general.alignment is no power of two from 8 to 1048576");
 		goto out;
 	}
 	if (take_descriptions(g, n, &w, e) || place_tensors(g, w.offset, (uint64_t)align, e))

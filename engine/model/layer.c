@@ -11,6 +11,12 @@ void *block_set(struct block *b, const struct block_kind *kind)
 	return b->params;
 }
 
+/* The pointer that its parameters own. */
+static void **owned_by(const struct block *b)
+{
+	return (void **)(void *)((char *)b->params + b->kind->owns);
+}
+
 static int block_like(struct block *b, const struct block *model)
 {
 	if (!model->kind)
@@ -18,6 +24,8 @@ static int block_like(struct block *b, const struct block *model)
 	if (!block_set(b, model->kind))
 		return -1;
 	memcpy(b->params, model->params, model->kind->size);
+	if (b->kind->owns)
+		*owned_by(b) = NULL; /* the model's */
 	return 0;
 }
 
@@ -30,6 +38,8 @@ void block_free(struct block *b)
 {
 	if (b->params && b->kind->close)
 		b->kind->close(b->params);
+	if (b->params && b->kind->owns)
+		free(*owned_by(b));
 	free(b->params);
 	memset(b, 0, sizeof *b);
 }

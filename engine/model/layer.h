@@ -28,7 +28,9 @@ struct block_kind {
 	void (*need)(const void *params, struct forward_needs *n);
 	/* Appends its ops for the rows of the step. */
 	void (*write)(struct forward *f, const void *params);
-	/* Frees what the parameters own; NULL: nothing. */
+	/* Offset of the pointer to the memory that the parameters own; 0: they own none. */
+	size_t owns;
+	/* Frees what else they own; NULL: nothing. */
 	void (*close)(void *params);
 };
 

@@ -53,8 +53,7 @@ int32_t model_context(const struct gguf *g, struct err *e)
 	if (gguf_get_i64(g, key, &ctx, e))
 		return 0;
 	if (ctx < 1 || ctx > 1 << 24)
-		err_set(e, ERR_INPUT, "%s: %s is %lld; 1 to %d is possible", gguf_path(g), key,
-			(long long)ctx, 1 << 24);
+		gguf_bad(g, e, "%s is %lld; 1 to %d is possible", key, (long long)ctx, 1 << 24);
 	return e->code ? 0 : (int32_t)ctx;
 }
 

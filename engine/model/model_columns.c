@@ -31,7 +31,7 @@ static const struct gguf_tensor *tensor_of(
 	snprintf(name, sizeof name, "blk.%d.ffn_down.weight", layer);
 	t = gguf_find(g, name);
 	if (!t || t->type != down->type || t->dim[0] != down->n_cols || t->dim[1] != down->n_rows) {
-		err_set(e, ERR_INPUT, "%s: it was changed since it was opened", gguf_path(g));
+		gguf_bad(g, e, "it was changed since it was opened");
 		return NULL;
 	}
 	if (!k_columns_fit(t->type)) {
@@ -75,19 +75,14 @@ static int fill(struct model *m, const struct gguf *g, int32_t layer, uint8_t *t
 {
 	struct k_matrix *c = &feed_forward_of(m, layer)->down_columns;
 	const struct gguf_tensor *t = tensor_of(g, layer, c, e);
-	const size_t bytes = k_matrix_bytes(m->kernels, c);
-	uint8_t *raw = t ? malloc(t->bytes) : NULL, *packed = raw ? malloc(bytes) : NULL;
-	int failed = !t ? -1 : !packed ? err_set(e, ERR_MEMORY, "no memory for columns") : 0;
+	uint8_t *raw = t ? malloc(t->bytes) : NULL;
 
-	if (!failed && !(failed = gguf_read_bytes(t, 0, t->bytes, raw, e))) {
-		c->data = packed;
-		k_pack(m->kernels, c, raw);
-		failed = k_upload(m->kernels, to, packed, bytes, e);
-	}
-	c->data = failed ? NULL : to;
+	if (t && !raw)
+		err_set(e, ERR_MEMORY, "no memory for columns");
+	if (!raw || gguf_read_tensor(t, raw, e) || weights_pack(m->kernels, c, raw, to, e))
+		c->data = NULL;
 	free(raw);
-	free(packed);
-	return failed;
+	return c->data ? 0 : -1;
 }
 
 static int add_columns(struct model *m, const struct gguf *g, struct err *e)

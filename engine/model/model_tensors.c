@@ -10,7 +10,7 @@ static const struct gguf_tensor *tensor_find(
 	const struct gguf_tensor *t = gguf_find(l->g, name);
 
 	if (!t && must)
-		err_set(l->e, ERR_INPUT, "%s: tensor %s is missing", gguf_path(l->g), name);
+		gguf_bad(l->g, l->e, "tensor %s is missing", name);
 	return t;
 }
 
@@ -25,9 +25,8 @@ static int check_shape(
 {
 	if (t->dim[0] == cols && n_rows(t) == rows)
 		return 0;
-	return err_set(l->e, ERR_INPUT, "%s: tensor %s is %lld x %lld; %lld x %lld was expected",
-		gguf_path(l->g), t->name, (long long)n_rows(t), (long long)t->dim[0], (long long)rows,
-		(long long)cols);
+	return gguf_bad(l->g, l->e, "tensor %s is %lld x %lld; %lld x %lld was expected", t->name,
+		(long long)n_rows(t), (long long)t->dim[0], (long long)rows, (long long)cols);
 }
 
 const float *model_floats(
@@ -38,8 +37,8 @@ const float *model_floats(
 	if (!t || l->e->code || check_shape(l, t, cols, rows))
 		return NULL;
 	if (t->type != K_F32) {
-		err_set(l->e, ERR_INPUT, "%s: tensor %s is %s; what is no matrix of a product must be F32",
-			gguf_path(l->g), name, k_types[t->type].name);
+		gguf_bad(l->g, l->e, "tensor %s is %s; what is no matrix of a product must be F32", name,
+			k_types[t->type].name);
 		return NULL;
 	}
 	return weights_add_vector(l->weights, t, l->e);
@@ -58,15 +57,14 @@ void model_rows(
 	if (!t || l->e->code || check_shape(l, t, cols, s.all))
 		return;
 	if (cols % k_types[t->type].block || (k_types[t->type].block > 1 && cols % K_QBLOCK)) {
-		err_set(l->e, ERR_INPUT,
-			"%s: tensor %s has rows of %lld, not a multiple of its block of %d", gguf_path(l->g),
-			name, (long long)cols, k_types[t->type].block);
+		gguf_bad(l->g, l->e, "tensor %s has rows of %lld, not a multiple of its block of %d", name,
+			(long long)cols, k_types[t->type].block);
 		return;
 	}
 	w->type = t->type;
 	w->n_rows = (int32_t)s.n;
 	w->n_cols = (int32_t)cols;
-	weights_add_matrix(l->weights, l->g, l->kernels, t, s.first, w, l->e);
+	weights_add_matrix(l->weights, t, s.first, w, l->e);
 }
 
 void model_matrix(
@@ -108,11 +106,25 @@ void layer_rows(
 	char name[64];
 
 	if (cols % K_QBLOCK && !l->e->code) {
-		err_set(l->e, ERR_INPUT, "%s: widths must be multiples of %d; layer %d has one of %lld",
-			gguf_path(l->g), K_QBLOCK, l->layer, (long long)cols);
+		gguf_bad(l->g, l->e, "widths must be multiples of %d; layer %d has one of %lld", K_QBLOCK,
+			l->layer, (long long)cols);
 		return;
 	}
 	model_rows(l, w, part_name(l, name, part), s, cols);
+}
+
+void layer_parts(
+	struct model_loader *l, const char *part, int64_t cols, const struct layer_part *in)
+{
+	struct row_slice s = { 0 };
+
+	for (const struct layer_part *p = in; p->w; p++)
+		s.all += p->rows;
+	for (; in->w; in++) {
+		s.n = in->rows;
+		layer_rows(l, in->w, part, s, cols);
+		s.first += s.n;
+	}
 }
 
 void layer_matrix(

@@ -8,10 +8,9 @@ struct model_loader {
 	const struct gguf *g;
 	struct weights *weights;
 	const struct model_config *config; /* its dim is that of the layers */
-	struct k_ctx *kernels;
-	struct err *e;     /* must be clear at first */
-	int32_t layer;     /* layer in the names of layer_vector() and layer_matrix() */
-	const char *stack; /* before "blk." in those names; NULL: nothing */
+	struct err *e;                     /* must be clear at first */
+	int32_t layer;                     /* layer in the names of layer_vector() and layer_matrix() */
+	const char *stack;                 /* before "blk." in those names; NULL: nothing */
 };
 
 /* Rows [first, first + n) of a tensor of `all` rows: for matrices that a file stores as one. */
@@ -35,6 +34,15 @@ void layer_rows(
 	struct model_loader *l, struct k_matrix *w, const char *part, struct row_slice s, int64_t cols);
 void layer_matrix(
 	struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols);
+/* Matrices that a file stores as one, one after the other; w NULL: the end. */
+struct layer_part {
+	struct k_matrix *w;
+	int64_t rows;
+};
+void layer_parts(
+	struct model_loader *l, const char *part, int64_t cols, const struct layer_part *in);
+#define LAYER_PARTS(l, part, cols, ...)                                                            \
+	layer_parts(l, part, cols, (struct layer_part[]){ __VA_ARGS__, { NULL, 0 } })
 /* Whether the file has it. */
 bool layer_has(const struct model_loader *l, const char *part);
 /* Of floats, with rows of any length. */

@@ -35,9 +35,9 @@ int packed_cache_folder(char **folder, struct err *e);
  * then hold anything), or *stop (or NULL) became true. Thread: the engine's. */
 bool packed_cache_load(const char *folder, const struct packed_key *k, struct k_ctx *kernels,
 	uint8_t *to, const atomic_bool *stop);
-/* Writes it, then deletes files beyond the limit. name: the model's, to be shown. Fails, leaving no
- * file, if the disk would become nearly full, on any error, and when *stop becomes true. Thread:
- * any. */
+/* Deletes what leaves it no room below the limit, then writes it. name: the model's, to be shown.
+ * Fails, leaving no file, if the disk would become nearly full, on any error, and when *stop
+ * becomes true. Thread: any. */
 int packed_cache_store(const char *folder, const struct packed_key *k, const char *name,
 	const uint8_t *image, uint64_t most, const atomic_bool *stop, struct err *e);
 

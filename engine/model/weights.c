@@ -67,8 +67,7 @@ int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 		const int64_t rows = t->dim[1], parts = t->dim[2] * t->dim[3]; /* 1 where it has fewer */
 
 		if (t->dim[0] > INT32_MAX || rows > INT32_MAX || parts > INT32_MAX / rows)
-			return err_set(e, ERR_INPUT,
-				"%s: tensor %s has a shape that no layer of this model has", gguf_path(g), t->name);
+			return gguf_bad(g, e, "tensor %s has a shape that no layer of this model has", t->name);
 		size_t packed = (size_t)parts * align64(k_packed_bytes(
 											kernels, t->type, (int32_t)rows, (int32_t)t->dim[0]));
 		w->bytes += align64(packed > t->bytes ? packed : t->bytes);
@@ -83,10 +82,18 @@ int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 	return take_shared(w, g) ? 0 : map_arena(w, e);
 }
 
-static struct weights_part *add_part(struct weights *w, size_t bytes, struct err *e)
+/* A file may cut a tensor into so many matrices that their last tiles find no room. */
+static struct weights_part *add_part(
+	struct weights *w, const struct gguf_tensor *t, size_t bytes, struct err *e)
 {
 	struct weights_part *p;
 
+	if (align64(bytes) > w->bytes - w->used) {
+		gguf_bad(t->in, e,
+			"no room for tensor %s: tensors are cut into more matrices than their shapes say",
+			t->name);
+		return NULL;
+	}
 	if (!ARRAY_ROOM(w->part, w->cap_parts, w->n_parts + 1)) {
 		err_set(e, ERR_MEMORY, "no memory for the plan of %d tensors", w->n_parts + 1);
 		return NULL;
@@ -104,7 +111,7 @@ static size_t row_bytes(const struct gguf_tensor *t)
 
 float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct err *e)
 {
-	struct weights_part *p = add_part(w, t->bytes, e);
+	struct weights_part *p = add_part(w, t, t->bytes, e);
 
 	if (!p)
 		return NULL;
@@ -139,13 +146,13 @@ static void look_at_strip(void *arg, int64_t i, void *scratch)
 }
 
 /* The file is read for it, but of other matrices only a strip a thread. */
-static bool holds_pairs(const struct weights *w, struct k_ctx *kernels, struct weights_part *p)
+static bool holds_pairs(const struct weights *w, struct weights_part *p)
 {
 	struct look l = { .p = p };
 
-	if (!w->pairs || !k_keeps_pairs(kernels, p->matrix->type, p->matrix->n_cols))
+	if (!w->pairs || !k_keeps_pairs(w->kernels, p->matrix->type, p->matrix->n_cols))
 		return false;
-	k_deal(kernels, p->n_strips, look_at_strip, &l);
+	k_deal(w->kernels, p->n_strips, look_at_strip, &l);
 	return !l.others;
 }
 
@@ -166,26 +173,26 @@ size_t weights_bytes(const struct weights *w, const struct gguf_tensor *t, size_
 	return bytes + *pairs;
 }
 
-int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
-	const struct gguf_tensor *t, int64_t first, struct k_matrix *m, struct err *e)
+int weights_add_matrix(struct weights *w, const struct gguf_tensor *t, int64_t first,
+	struct k_matrix *m, struct err *e)
 {
-	const int32_t unit = k_pack_unit(kernels);
+	const int32_t unit = k_pack_unit(w->kernels);
 	const size_t row = row_bytes(t);
 	struct weights_part *p, part = { .tensor = t, .matrix = m, .row = first };
 	int32_t units;
 	struct k_matrix strip;
 
 	if (row * (size_t)unit > K_SCRATCH_BYTES)
-		return err_set(e, ERR_INPUT, "%s: tensor %s has rows of %zu bytes; %zu are the most",
-			gguf_path(g), t->name, row, K_SCRATCH_BYTES / (size_t)unit);
+		return gguf_bad(t->in, e, "tensor %s has rows of %zu bytes; %zu are the most", t->name, row,
+			K_SCRATCH_BYTES / (size_t)unit);
 	units = (int32_t)(STRIP_BYTES / (row * (size_t)unit));
 	part.strip = units > 1 ? units * unit : unit;
 	part.n_strips = (m->n_rows + part.strip - 1) / part.strip;
-	m->pairs = holds_pairs(w, kernels, &part);
+	m->pairs = holds_pairs(w, &part);
 	strip = *m;
 	strip.n_rows = part.strip;
-	part.step = k_matrix_bytes(kernels, &strip);
-	p = add_part(w, k_matrix_bytes(kernels, m), e);
+	part.step = k_matrix_bytes(w->kernels, &strip);
+	p = add_part(w, t, k_matrix_bytes(w->kernels, m), e);
 	if (!p)
 		return -1;
 	part.to = p->to;
@@ -214,7 +221,6 @@ static uint64_t hash_plan(const struct weights *w)
 
 struct filling {
 	struct weights *w;
-	struct k_ctx *kernels;
 	atomic_llong pack_ns;
 	atomic_bool failed;
 	struct err err; /* of the thread that set `failed` */
@@ -248,7 +254,7 @@ static int pack_strip(
 		return -1;
 	start = now_ns();
 	here.data = p->to;
-	k_pack_rows(f->kernels, &here, scratch, first, n);
+	k_pack_rows(f->w->kernels, &here, scratch, first, n);
 	atomic_fetch_add_explicit(&f->pack_ns, now_ns() - start, memory_order_relaxed);
 	return 0;
 }
@@ -303,24 +309,24 @@ static void fill_page(void *arg, int64_t page, void *scratch)
 	}
 }
 
-static int fill(struct weights *w, struct k_ctx *kernels, struct err *e)
+static int fill(struct weights *w, struct err *e)
 {
-	struct filling f = { .w = w, .kernels = kernels };
+	struct filling f = { .w = w };
 	const uintptr_t last = ((uintptr_t)w->arena + w->used - 1) / LARGE_PAGE;
 
-	k_deal(kernels, (int64_t)(last - first_page(w) + 1), fill_page, &f);
+	k_deal(w->kernels, (int64_t)(last - first_page(w) + 1), fill_page, &f);
 	w->pack_ns = f.pack_ns;
 	return f.failed ? err_set(e, f.err.code, "%s", f.err.text) : 0;
 }
 
 /* ---- the cache of packed weights ---- */
 
-static bool load_cached(struct weights *w, struct k_ctx *kernels)
+static bool load_cached(struct weights *w)
 {
 	char *folder = NULL;
 	bool loaded = file_sha256_known_of(w->path, &w->stamp, w->key.sha256) &&
 				  !packed_cache_folder(&folder, NULL) &&
-				  packed_cache_load(folder, &w->key, kernels, w->arena, w->abandon);
+				  packed_cache_load(folder, &w->key, w->kernels, w->arena, w->abandon);
 
 	free(folder);
 	return loaded;
@@ -369,8 +375,7 @@ static uint64_t identity_of(const struct weights *w)
 	return h;
 }
 
-static int prepare_key(
-	struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct err *e)
+static int prepare_key(struct weights *w, const struct gguf *g, struct err *e)
 {
 	const char *slash = strrchr(gguf_path(g), '/');
 
@@ -380,7 +385,7 @@ static int prepare_key(
 		return err_set(e, ERR_MEMORY, "no memory for a path");
 	w->stamp = *gguf_stamp(g);
 	w->identity = w->wants ? identity_of(w) : 0;
-	w->key.layout = k_layout_name(kernels);
+	w->key.layout = k_layout_name(w->kernels);
 	w->key.plan = hash_plan(w);
 	w->key.bytes = w->used;
 	return 0;
@@ -429,27 +434,45 @@ static void share(struct weights *w, const struct gguf *g)
 		w->shared = arena_keep(&key, w->arena, w->key.plan);
 }
 
-int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
-	enum weights_cache mode, const atomic_bool *abandon, struct err *e)
+int weights_load(struct weights *w, const struct gguf *g, enum weights_cache mode,
+	const atomic_bool *abandon, struct err *e)
 {
 	w->mode = mode = w->wants ? WEIGHTS_CACHE_OFF : mode;
 	w->abandon = abandon;
-	if (prepare_key(w, g, kernels, e))
+	if (prepare_key(w, g, e))
 		return -1;
 	if (w->shared)
 		return check_shared(w, e);
-	w->from_cache = mode != WEIGHTS_CACHE_OFF && load_cached(w, kernels);
-	if (!w->from_cache && !abandoned(w) && fill(w, kernels, e))
+	w->from_cache = mode != WEIGHTS_CACHE_OFF && load_cached(w);
+	if (!w->from_cache && !abandoned(w) && fill(w, e))
 		return -1;
 	end_plan(w);
 	if (abandoned(w))
 		return err_set(e, ERR_INTERRUPTED, "the loading of %s was stopped", w->path);
 	if (!w->from_cache &&
-		(mode == WEIGHTS_CACHE_ON ||
-			(mode == WEIGHTS_CACHE_AUTO && w->pack_ns / k_n_threads(kernels) >= WEIGHTS_SLOW_NS)))
+		(mode == WEIGHTS_CACHE_ON || (mode == WEIGHTS_CACHE_AUTO &&
+										 w->pack_ns / k_n_threads(w->kernels) >= WEIGHTS_SLOW_NS)))
 		start_saving(w);
 	share(w, g);
 	return move(w, e);
+}
+
+int weights_pack(
+	struct k_ctx *kernels, struct k_matrix *m, const void *raw, void *to, struct err *e)
+{
+	const size_t bytes = k_matrix_bytes(kernels, m);
+	int failed = 0;
+
+	m->data = k_is_host(kernels) ? to : aligned_alloc(64, align64(bytes));
+	if (!m->data)
+		return err_set(e, ERR_MEMORY, "no memory for %zu bytes of packed weights", bytes);
+	k_pack(kernels, m, raw);
+	if (m->data != to) {
+		failed = k_upload(kernels, to, m->data, bytes, e);
+		free(m->data);
+		m->data = to;
+	}
+	return failed;
 }
 
 void weights_close(struct weights *w)

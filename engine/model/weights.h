@@ -69,13 +69,16 @@ int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 /* Plans a vector, or a matrix, whose data it sets and whose rows are the tensor's from `row` on.
  * weights_load() fills them. */
 float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct err *e);
-int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
-	const struct gguf_tensor *t, int64_t row, struct k_matrix *m, struct err *e);
+int weights_add_matrix(
+	struct weights *w, const struct gguf_tensor *t, int64_t row, struct k_matrix *m, struct err *e);
 /* Bytes of a planned tensor, or of what is kept of it, of which `pairs` are of matrices kept so;
  * until weights_load(). */
 size_t weights_bytes(const struct weights *w, const struct gguf_tensor *t, size_t *pairs);
 /* Fills everything. abandon (or NULL) becoming true ends it within milliseconds, with
  * ERR_INTERRUPTED; it is read until weights_close(). */
-int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
-	enum weights_cache mode, const atomic_bool *abandon, struct err *e);
+int weights_load(struct weights *w, const struct gguf *g, enum weights_cache mode,
+	const atomic_bool *abandon, struct err *e);
 void weights_close(struct weights *w);
+/* Packs the rows of a matrix of its own to `to`, in the kernels' memory: its data from now on. */
+int weights_pack(
+	struct k_ctx *kernels, struct k_matrix *m, const void *raw, void *to, struct err *e);

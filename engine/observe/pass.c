@@ -98,7 +98,7 @@ void pass_rows(struct pass *p, const int32_t *ids, int32_t pos, int32_t n, bool 
 	f->item_row[0] = 0;
 	f->n_out = wanted;
 	f->n_observed = 0;
-	forward_chain(f, 0, p->table, 0, pos, n);
+	forward_chain(f, p->table, pos, n);
 	for (int32_t i = 0; i < n; i++)
 		f->ids[i] = ids[pos + i];
 	f->out_row[0] = n - 1;

@@ -53,10 +53,9 @@ static bool alone(const struct ranks *k, const struct forward *f)
 
 /* ---- pages ---- */
 
-/* A walk over the groups that rows of a rank are in, of one layer. */
+/* A walk over the groups that rows of a rank are in. */
 struct groups {
 	const struct forward *f;
-	const struct k_rope *op;
 	int32_t row, end, also; /* the next ones */
 	int32_t seq, group;     /* the newest */
 };
@@ -87,7 +86,7 @@ static bool next_group(struct groups *g)
 static size_t copy_groups(const struct forward *f, const struct k_rope *op, int32_t first,
 	int32_t end, uint8_t *data, bool pack)
 {
-	struct groups g = { f, op, first, end, first < end ? 0 : f->n_also, -1, -1 };
+	struct groups g = { f, first, end, first < end ? 0 : f->n_also, -1, -1 };
 	const int32_t in_page = op->kv->page_size / K_GROUP;
 	size_t n = 0;
 

@@ -31,17 +31,18 @@ struct bell {
 	atomic_uint sleepers;
 };
 
+struct thread_rank {
+	struct transport t;
+	struct world *w;
+};
+
 struct world {
 	int32_t n;
+	struct thread_rank rank[TRANSPORT_RANKS];
 	atomic_int users;
 	atomic_bool ended[TRANSPORT_RANKS];
 	struct bell bell[TRANSPORT_RANKS];
 	struct ring *ring; /* [n][n] from, to */
-};
-
-struct thread_rank {
-	struct transport t;
-	struct world *w;
 };
 
 static struct ring *ring_of(struct world *w, int32_t from, int32_t to)
@@ -159,7 +160,6 @@ static void threads_close(struct transport *transport)
 	atomic_store(&w->ended[t->t.rank], true);
 	for (int32_t r = 0; r < w->n; r++)
 		ring_bell(&w->bell[r]);
-	free(t);
 	if (atomic_fetch_sub(&w->users, 1) > 1)
 		return;
 	free(w->ring);
@@ -194,22 +194,12 @@ static struct world *world_new(int32_t n)
 int transport_threads(struct transport **out, int32_t n, struct err *e)
 {
 	struct world *w = n <= TRANSPORT_RANKS ? world_new(n) : NULL;
-	bool failed = !w;
 
-	for (int32_t r = 0; r < n && !failed; r++) {
-		struct thread_rank *t = calloc(1, sizeof *t);
-
-		failed = !t;
-		if (failed)
-			break;
-		t->t = (struct transport){ .ops = &threads_ops, .rank = r, .n = n };
-		t->w = w;
-		out[r] = &t->t;
+	if (!w)
+		return err_set(e, ERR_MEMORY, "no memory for %d ranks", n);
+	for (int32_t r = 0; r < n; r++) {
+		w->rank[r] = (struct thread_rank){ { .ops = &threads_ops, .rank = r, .n = n }, w };
+		out[r] = &w->rank[r].t;
 	}
-	if (!failed)
-		return 0;
-	if (w)
-		free(w->ring);
-	free(w);
-	return err_set(e, ERR_MEMORY, "no memory for %d ranks", n);
+	return 0;
 }

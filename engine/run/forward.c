@@ -389,15 +389,14 @@ static void prepare(struct forward *f)
 	f->programs.built = s;
 }
 
-void forward_chain(
-	struct forward *f, int32_t seq, const int32_t *table, int32_t row, int32_t pos, int32_t n)
+void forward_chain(struct forward *f, const int32_t *table, int32_t pos, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++)
-		f->rows[row + i] = (struct k_row){ .pos = pos + i, .seq = seq, .observe = -1 };
+		f->rows[i] = (struct k_row){ .pos = pos + i, .seq = 0, .observe = -1 };
 	for (int32_t g = 0; g < MEMORY_GROUPS; g++) {
-		f->pages[g][seq] = table;
+		f->pages[g][0] = table;
 		if (f->store[g].is_state)
-			memory_chain(f->store[g].kv.page_size, table, pos, n, f->state[g] + row);
+			memory_chain(f->store[g].kv.page_size, table, pos, n, f->state[g]);
 	}
 }
 

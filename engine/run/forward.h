@@ -294,10 +294,9 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e);
 int forward_set_visible(struct forward *f, const struct visible *v, struct err *e);
 /* How attention is computed from the next step on; likewise. */
 int forward_set_attend(struct forward *f, enum k_attend way, struct err *e);
-/* Sets rows row … row + n - 1 to positions pos … of sequence seq, whose block table is the same for
- * all groups. */
-void forward_chain(
-	struct forward *f, int32_t seq, const int32_t *table, int32_t row, int32_t pos, int32_t n);
+/* Sets rows 0 … n - 1 to positions pos … of sequence 0, whose block table is the same for all
+ * groups. */
+void forward_chain(struct forward *f, const int32_t *table, int32_t pos, int32_t n);
 /* The matrix products that a row goes through, one after the other: all of the same stage, format
  * and width as one. */
 struct forward_product {

@@ -40,11 +40,11 @@ static struct forward_needs find_needs(const struct model *m)
 
 static void cut_reads(struct forward *f, struct cutter *c, size_t rows)
 {
-	f->choice.budget = program_cut(c, rows, sizeof *f->choice.budget);
-	f->choice.begins = program_cut(c, rows, sizeof *f->choice.begins);
-	f->choice.stride_mask = program_cut(c, rows, sizeof *f->choice.stride_mask);
-	f->choice.rotated = program_cut(c, rows, sizeof *f->choice.rotated);
-	f->choice.reads = program_cut(c, (size_t)f->max_groups, sizeof *f->choice.reads);
+	CUT(c, f->choice.budget, rows);
+	CUT(c, f->choice.begins, rows);
+	CUT(c, f->choice.stride_mask, rows);
+	CUT(c, f->choice.rotated, rows);
+	CUT(c, f->choice.reads, f->max_groups);
 }
 
 static void cut_observed(struct forward *f, struct cutter *c, size_t rows, size_t layers)
@@ -53,11 +53,11 @@ static void cut_observed(struct forward *f, struct cutter *c, size_t rows, size_
 	const size_t most = (size_t)f->max_observed;
 	const size_t heads = layers * most * (size_t)f->model->config.n_heads;
 
-	o->share = program_cut(c, heads * (size_t)f->max_groups, sizeof *o->share);
-	o->near_zero = program_cut(c, heads, sizeof *o->near_zero);
-	o->mixed_near = program_cut(c, layers * most * K_NEAR, sizeof *o->mixed_near);
-	o->inner_near = program_cut(c, layers * most * K_NEAR, sizeof *o->inner_near);
-	o->mask = program_cut(c, layers * rows * (size_t)(f->needs.masked / 32), sizeof *o->mask);
+	CUT(c, o->share, heads * (size_t)f->max_groups);
+	CUT(c, o->near_zero, heads);
+	CUT(c, o->mixed_near, layers * most * K_NEAR);
+	CUT(c, o->inner_near, layers * most * K_NEAR);
+	CUT(c, o->mask, layers * rows * (size_t)(f->needs.masked / 32));
 }
 
 static void cut_shared(struct forward *f, struct cutter *c)
@@ -65,35 +65,35 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	const struct model_config *m = &f->model->config;
 	size_t rows = (size_t)f->max_rows, out = (size_t)f->max_out, layers = (size_t)m->n_layers;
 
-	f->ids = program_cut(c, rows, sizeof *f->ids);
-	f->rows = program_cut(c, rows, sizeof *f->rows);
+	CUT(c, f->ids, rows);
+	CUT(c, f->rows, rows);
 	cut_reads(f, c, rows);
-	f->also = program_cut(c, (size_t)f->max_also, sizeof *f->also);
+	CUT(c, f->also, f->max_also);
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
-		f->mask[i].ranges = program_cut(c, rows * VISIBLE_RANGES, sizeof *f->mask[i].ranges);
+		CUT(c, f->mask[i].ranges, rows * VISIBLE_RANGES);
 	for (int i = 0; f->model->n_encoder && i < FORWARD_PARTS; i++)
-		f->part[i].ranges = program_cut(c, rows, sizeof *f->part[i].ranges);
-	f->item_row = program_cut(c, rows, sizeof *f->item_row);
+		CUT(c, f->part[i].ranges, rows);
+	CUT(c, f->item_row, rows);
 	for (int32_t g = 0; g < MEMORY_GROUPS; g++) {
-		f->pages[g] = program_cut(c, rows, sizeof *f->pages[g]);
-		f->state[g] = program_cut(c, rows, sizeof *f->state[g]);
+		CUT(c, f->pages[g], rows);
+		CUT(c, f->state[g], rows);
 	}
-	f->out_row = program_cut(c, out, sizeof *f->out_row);
-	f->stats = program_cut(c, out, sizeof *f->stats);
-	f->final = program_cut(c, FORWARD_FINAL * (size_t)m->dim, sizeof *f->final);
+	CUT(c, f->out_row, out);
+	CUT(c, f->stats, out);
+	CUT(c, f->final, FORWARD_FINAL * (size_t)m->dim);
 	cut_observed(f, c, rows, layers);
-	f->nan_row = program_cut(c, 1, sizeof *f->nan_row);
+	CUT(c, f->nan_row, 1);
 	/* twice, for rewriters */
-	f->program.op = program_cut(c, 2 * (size_t)f->needs.ops, sizeof *f->program.op);
+	CUT(c, f->program.op, 2 * (size_t)f->needs.ops);
 	if (k_is_host(f->model->kernels))
 		return;
-	f->logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
+	CUT(c, f->logits, out * (size_t)m->vocab);
 	if (!f->draw.asks)
 		return;
-	f->draw.ask = program_cut(c, out, sizeof *f->draw.ask);
-	f->draw.reply = program_cut(c, out, sizeof *f->draw.reply);
-	f->draw.list = program_cut(c, out * K_DRAW_LIST, sizeof *f->draw.list);
-	f->draw.whole = program_cut(c, out, sizeof *f->draw.whole);
+	CUT(c, f->draw.ask, out);
+	CUT(c, f->draw.reply, out);
+	CUT(c, f->draw.list, out * K_DRAW_LIST);
+	CUT(c, f->draw.whole, out);
 }
 
 static struct k_acts cut_acts(struct cutter *c, int32_t rows, const struct forward_acts *a)
@@ -107,35 +107,33 @@ static void cut_work(struct forward *f, struct cutter *c)
 	const struct forward_needs *n = &f->needs;
 	size_t rows = (size_t)f->max_rows, out = (size_t)f->max_out;
 
-	f->x = program_cut(c, rows * (size_t)m->dim, sizeof *f->x);
-	f->own.q = program_cut(c, rows * (size_t)n->q, sizeof *f->own.q);
-	f->own.k = program_cut(c, rows * (size_t)n->kv, sizeof *f->own.k);
-	f->own.v = program_cut(c, rows * (size_t)n->kv, sizeof *f->own.v);
-	f->own.gate = program_cut(c, rows * (size_t)n->wide, sizeof *f->own.gate);
-	f->own.up = program_cut(c, rows * (size_t)n->wide, sizeof *f->own.up);
-	f->own.q_normed = program_cut(c, rows * (size_t)n->q_normed, sizeof *f->own.q_normed);
-	f->own.k_normed = program_cut(c, rows * (size_t)n->k_normed, sizeof *f->own.k_normed);
-	f->own.added = program_cut(c, n->added ? rows * (size_t)m->dim : 0, sizeof *f->own.added);
-	f->own.inputs = program_cut(c, rows * (size_t)f->model->inputs.width, sizeof *f->own.inputs);
-	f->own.inner = program_cut(c, rows * (size_t)n->inner, sizeof *f->own.inner);
-	f->own.room = program_cut(c, (size_t)n->room, sizeof *f->own.room);
-	f->own.first = program_cut(c, n->first ? rows * (size_t)m->dim : 0, sizeof *f->own.first);
-	f->own.normed_x = program_cut(c, rows * (size_t)n->normed.dim, sizeof *f->own.normed_x);
+	CUT(c, f->x, rows * (size_t)m->dim);
+	CUT(c, f->own.q, rows * (size_t)n->q);
+	CUT(c, f->own.k, rows * (size_t)n->kv);
+	CUT(c, f->own.v, rows * (size_t)n->kv);
+	CUT(c, f->own.gate, rows * (size_t)n->wide);
+	CUT(c, f->own.up, rows * (size_t)n->wide);
+	CUT(c, f->own.q_normed, rows * (size_t)n->q_normed);
+	CUT(c, f->own.k_normed, rows * (size_t)n->k_normed);
+	CUT(c, f->own.added, n->added ? rows * (size_t)m->dim : 0);
+	CUT(c, f->own.inputs, rows * (size_t)f->model->inputs.width);
+	CUT(c, f->own.inner, rows * (size_t)n->inner);
+	CUT(c, f->own.room, n->room);
+	CUT(c, f->own.first, n->first ? rows * (size_t)m->dim : 0);
+	CUT(c, f->own.normed_x, rows * (size_t)n->normed.dim);
 	f->own.normed = program_cut_acts(c, rows, n->normed.dim, false, n->normed.q);
 	f->own.mixed = cut_acts(c, f->max_rows, &n->mixed);
 	f->own.act = cut_acts(c, f->max_rows, &n->act);
 	f->own.head = cut_acts(c, f->max_out, &n->head);
-	f->own.computed_logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
-	f->own.sink_q = program_cut(c, rows * (size_t)n->q, sizeof *f->own.sink_q);
+	CUT(c, f->own.computed_logits, out * (size_t)m->vocab);
+	CUT(c, f->own.sink_q, rows * (size_t)n->q);
 	if (k_is_host(f->model->kernels)) {
 		f->logits = f->own.computed_logits;
 		return;
 	}
 	rows = (size_t)m->n_layers * FORWARD_LATE_ROWS;
-	f->observed.late[0].x =
-		program_cut(c, rows * (size_t)n->mixed.dim, sizeof *f->observed.late[0].x);
-	f->observed.late[1].x =
-		program_cut(c, rows * (size_t)n->act.dim, sizeof *f->observed.late[1].x);
+	CUT(c, f->observed.late[0].x, rows * (size_t)n->mixed.dim);
+	CUT(c, f->observed.late[1].x, rows * (size_t)n->act.dim);
 }
 
 /* Counts, takes, hands out. */

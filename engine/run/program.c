@@ -102,11 +102,11 @@ struct k_acts program_cut_acts(struct cutter *c, size_t rows, int32_t dim, bool 
 	struct k_acts a = { .dim = dim };
 
 	if (x)
-		a.x = program_cut(c, n, sizeof *a.x);
+		CUT(c, a.x, n);
 	if (q) {
 		a.q = program_cut(c, n, 1);
-		a.d = program_cut(c, n / K_QBLOCK, sizeof *a.d);
-		a.sx = program_cut(c, n / K_QBLOCK, sizeof *a.sx);
+		CUT(c, a.d, n / K_QBLOCK);
+		CUT(c, a.sx, n / K_QBLOCK);
 	}
 	return a;
 }

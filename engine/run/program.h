@@ -33,6 +33,8 @@ struct cutter {
 	size_t used;
 };
 void *program_cut(struct cutter *c, size_t count, size_t size);
+/* Of so many of what p points to, to p. */
+#define CUT(c, p, count) ((p) = program_cut(c, (size_t)(count), sizeof *(p)))
 /* Activations in the forms that are needed: floats, blocks of 8 bits. */
 struct k_acts program_cut_acts(struct cutter *c, size_t rows, int32_t dim, bool x, bool q);
 /* The same memory with rows of dim, at most the dim it was cut for. */

@@ -72,7 +72,7 @@ static int run_chunk(struct features *s, int32_t pos, int32_t n, struct err *e)
 	const int32_t *table = s->pages;
 	f->n_rows = n;
 	f->n_out = f->n_observed = 0;
-	forward_chain(f, 0, table, 0, pos, n);
+	forward_chain(f, table, pos, n);
 	for (int32_t i = 0; i < n; i++)
 		f->ids[i] = s->ids[pos + i];
 	if (forward_run(f, false, e))

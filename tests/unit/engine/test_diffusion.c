@@ -73,7 +73,7 @@ static void compute(struct engine *e, const struct text *t, double *logp, uint64
 	f->n_observed = f->n_also = 0;
 	f->n_items = 1;
 	f->item_row[0] = 0;
-	forward_chain(f, 0, table, 0, 0, t->n);
+	forward_chain(f, table, 0, t->n);
 	for (int32_t i = 0; i < t->n; i++) {
 		f->ids[i] = t->ids[i];
 		f->out_row[i] = i;

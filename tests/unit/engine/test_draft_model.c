@@ -272,16 +272,21 @@ static void test_device(void **state)
 		&w, &(struct place){ "cuda", "graph", 1, 16, 64 }, with("medusa", medusa_path, ",2,2,0"));
 }
 
-static void refused(const char *spec, enum err_code code, const char *words)
+static void refused_by(const char *model, const char *spec, enum err_code code, const char *words)
 {
 	static struct world w;
 	struct err err = { 0 };
 
-	world_open(&w, model_path, &(struct place){ "cpu", NULL, 1, 16, 64 }, "off");
+	world_open(&w, model, &(struct place){ "cpu", NULL, 1, 16, 64 }, "off");
 	assert_int_equal(engine_set(w.e, "spec", spec, &err), -1);
 	if (err.code != code || !strstr(err.text, words))
 		fail_msg("%s: %s", spec, err.text);
 	engine_close(w.e);
+}
+
+static void refused(const char *spec, enum err_code code, const char *words)
+{
+	refused_by(model_path, spec, code, words);
 }
 
 static void test_arguments(void **state)
@@ -297,6 +302,43 @@ static void test_arguments(void **state)
 	/* has a default, as all others */
 	world_open(&w, model_path, &(struct place){ "cpu", NULL, 1, 16, 64 }, "skip");
 	engine_close(w.e);
+}
+
+/* Of the same vocabulary, but with nothing to say of the next token. */
+static void test_diffusion(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		refused_by("tests/data/zoo/qwen3.gguf",
+			i ? "beside:tests/data/zoo/dream.gguf,2" : "draft:tests/data/zoo/llada.gguf,2",
+			ERR_USAGE, "a diffusion model has no next token");
+}
+
+/* Layers like a mixture's, of a file that lacks the first tensor: what the model's own layer has
+ * stays. */
+static void test_mixture(void **state)
+{
+	struct tiny_draft_options o = { .seed = 7,
+		.kind = "eagle",
+		.hash = hash,
+		.n_ids = 300,
+		.type = K_Q8_0,
+		.drop = "blk.0.attn_q.weight" };
+	struct tiny_options mixture = target;
+	struct err err = { 0 };
+	char *model, *path;
+
+	(void)state;
+	mixture.experts = 4;
+	mixture.used = 2;
+	model = tiny_temp(&mixture, &err);
+	path = tiny_draft_temp(&target, &o, &err);
+	assert_true(model && path);
+	refused_by(model, with("eagle", path, ""), ERR_INPUT, "blk.0.attn_q.weight is missing");
+	unlink(model);
+	unlink(path);
+	free(model);
+	free(path);
 }
 
 /* A file that lies is refused with words that say so. */
@@ -487,8 +529,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_skip), cmocka_unit_test(test_eagle),
 		cmocka_unit_test(test_layers), cmocka_unit_test(test_gain), cmocka_unit_test(test_medusa),
-		cmocka_unit_test(test_draft), cmocka_unit_test(test_arguments), cmocka_unit_test(test_lies),
-		cmocka_unit_test(test_damage), cmocka_unit_test(test_device) };
+		cmocka_unit_test(test_draft), cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_diffusion), cmocka_unit_test(test_mixture),
+		cmocka_unit_test(test_lies), cmocka_unit_test(test_damage), cmocka_unit_test(test_device) };
 
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -112,6 +112,41 @@ static void test_shrinks(void **state)
 			shrinks(&hows[i], left[k]);
 }
 
+/* A matrix for each row of a tensor, each in tiles of its own: refused where the arena would end.
+ */
+static void test_pieces(void **state)
+{
+	char *path = write_model(false);
+	struct weights w = { 0 };
+	struct k_matrix piece[1024] = { 0 };
+	const struct gguf_tensor *t;
+	struct k_ctx *kernels;
+	struct err e = { 0 };
+	struct gguf *g;
+
+	(void)state;
+	assert_int_equal(gguf_open(&g, path, &e), 0);
+	assert_int_equal(k_open(&kernels, "cpu", NULL, 1, &e), 0);
+	assert_int_equal(weights_open(&w, g, kernels, &e), 0);
+	for (int layer = 0; layer < 4 && !e.code; layer++) {
+		char name[64];
+
+		snprintf(name, sizeof name, "blk.%d.ffn_up.weight", layer);
+		t = gguf_find(g, name);
+		for (int32_t i = 0; i < 1024 && !e.code; i++) {
+			piece[i] = (struct k_matrix){ .type = t->type, .n_rows = 1, .n_cols = 512 };
+			weights_add_matrix(&w, t, i, &piece[i], &e);
+			assert_true(w.used <= w.bytes);
+		}
+	}
+	assert_true(k_pack_unit(kernels) == 1 || strstr(e.text, "are cut into more matrices"));
+	weights_close(&w);
+	k_close(kernels);
+	gguf_close(g);
+	unlink(path);
+	free(path);
+}
+
 /* ---- shared ---- */
 
 struct opened {
@@ -179,6 +214,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_shrinks),
+		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_shared),
 	};
 

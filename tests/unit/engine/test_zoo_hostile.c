@@ -89,6 +89,7 @@ static void test_numbers(void **state)
 		{ "deepseek3", "deepseek2.rope.dimension_count", 0, "dimension_count is 0" },
 		{ "gpt-oss", "gpt-oss.attention.sliding_window", 0, "sliding_window is 0" },
 		{ "gpt-oss", "gpt-oss.attention.head_count", 5, "cannot share" },
+		{ "phi3", "phi3.attention.sliding_window", 0xffffffff, "window is 4294967295; 0 to" },
 		{ "qwen3next", "qwen3next.expert_count", 0, "without experts" },
 		{ "qwen3next", "qwen3next.expert_shared_feed_forward_length", 64,
 			"ffn_gate_shexp.weight is" },
@@ -195,6 +196,18 @@ static void test_shared_bytes(void **state)
 	keeps("gemma4", 2, (int[]){ 1, 1 }, (int[]){ 2 * 16, 2 * 32 });
 }
 
+/* With q, k and v in one tensor no shape of a tensor says that a layer has no keys. */
+static void test_no_keys(void **state)
+{
+	struct attention a = { .n_heads = 4, .head_dim = 8, .fused = true };
+	struct memory_specs specs = { 0 };
+	struct err e = { 0 };
+
+	(void)state;
+	assert_int_equal(layer_attention.memory(&a, &specs, &e), -1);
+	assert_non_null(strstr(e.text, "no key-value heads"));
+}
+
 /* A number a layer where one for all is known: taken if they are equal, else the key is named. */
 static void test_by_layer(void **state)
 {
@@ -231,6 +244,7 @@ int main(void)
 		cmocka_unit_test(test_by_layer),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_families),
+		cmocka_unit_test(test_no_keys),
 		cmocka_unit_test(test_encoder),
 		cmocka_unit_test(test_latent_bytes),
 		cmocka_unit_test(test_shared_bytes),
