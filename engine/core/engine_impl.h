@@ -272,7 +272,7 @@ int engine_ranks_attach(struct engine *e, struct err *err);
 int engine_ranks_meet(struct engine *e, struct err *err);
 int engine_ranks_ready(struct engine *e, struct err *err);
 /* A setting changed: the others' does, too. */
-int engine_ranks_set(struct engine *e, const char *name, const char *value, struct err *err);
+int engine_ranks_set(struct engine *e, const struct setting *s, const char *value, struct err *err);
 /* Pages were made anew. */
 void engine_ranks_listen(struct engine *e);
 /* The events rank, and traffic of the step that was computed. */

@@ -364,7 +364,7 @@ int engine_get(const struct engine *e, const char *name, char *buf, size_t cap)
 
 void engine_emit_setting(struct engine *e, const char *name)
 {
-	char value[128];
+	char value[512]; /* the longest text that a setting keeps */
 
 	if (e->begun && !engine_get(e, name, value, sizeof value))
 		engine_note_setting(e, name, value);
@@ -387,7 +387,7 @@ int engine_set(struct engine *e, const char *name, const char *value, struct err
 	if (s->when <= SETTING_IDLE && !engine_idle(e))
 		return err_set(err, ERR_USAGE, "%s can only change while nothing runs or waits", name);
 	apply = setting_table[s - engine_settings];
-	if ((apply && apply(e, &to, err)) || engine_ranks_set(e, name, value, err) ||
+	if ((apply && apply(e, &to, err)) || engine_ranks_set(e, s, value, err) ||
 		engine_handover_set(e, s, value, err))
 		return -1;
 	residual = e->set.cache_residual;
