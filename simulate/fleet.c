@@ -166,13 +166,15 @@ static void on_plan(void *arg)
 	struct node *n = arg;
 	const struct sched *s = &n->r.sched;
 
-	for (int32_t i = 0; n->n_admitted < s->n_admitted && i < s->n_slots; i++) {
-		struct job *j = s->slot[i] ? s->slot[i]->owner_data : NULL;
+	if (n->n_admitted == s->n_admitted)
+		return;
+	for_running(s, r) {
+		struct job *j = r->owner_data;
 
-		if (!j || j->t.slot >= 0)
+		if (j->t.slot >= 0)
 			continue;
-		j->t.n_cached = s->slot[i]->hit;
-		j->t.slot = i;
+		j->t.n_cached = r->hit;
+		j->t.slot = r->slot;
 		tally_admitted(n->f->t, &j->t, n->f->now_s);
 	}
 	n->n_admitted = s->n_admitted;
@@ -382,11 +384,10 @@ static void free_jobs(struct node *n)
 	for (int32_t i = 0; i < n->n_results; i++)
 		if (n->result[i].what != DRAWN)
 			job_free(n->result[i].job);
-	for (int32_t i = 0; i < s->n_slots; i++)
-		if (s->slot[i])
-			job_free(s->slot[i]->owner_data);
-	for (int32_t i = 0; i < s->n_queue; i++)
-		job_free(s->queue[i]->owner_data);
+	for_running(s, r)
+		job_free(r->owner_data);
+	for_waiting(s, r)
+		job_free(r->owner_data);
 }
 
 static void close_nodes(struct fleet *f)

@@ -102,9 +102,9 @@ static void end_request(struct replica *p, struct request *r)
 
 static void end_out_of_pages(struct replica *p)
 {
-	for (int32_t i = 0; i < p->sched.n_slots; i++)
-		if (p->sched.slot[i] && p->sched.slot[i]->out_of_pages)
-			end_request(p, p->sched.slot[i]);
+	for_running(&p->sched, r)
+		if (r->out_of_pages)
+			end_request(p, r);
 }
 
 static void compute(struct replica *p, const struct plan_item *item)

@@ -127,7 +127,7 @@ int compute_rows(struct engine *e, struct err *err)
 	start = stream_now(&e->stream);
 	if (forward_run(f, e->observe.on, err) || fetch_rows(e, err))
 		return -1;
-	e->kernel_ns = stream_now(&e->stream) - start;
+	e->step.kernel_ns = stream_now(&e->stream) - start;
 	engine_ranks_emit_step(e);
 	return 0;
 }

@@ -170,17 +170,12 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 
 void engine_close(struct engine *e)
 {
-	struct event ev;
-
 	if (!e)
 		return;
 	close_hooks(e);
-	if (e->begun) {
-		ev_init(&ev, EV_closed);
-		ev.u.closed.steps = e->n_steps;
-		stream_emit(&e->stream, &ev);
-		e->begun = false;
-	}
+	if (e->begun)
+		STREAM_EMIT(&e->stream, closed, .steps = e->n_steps);
+	e->begun = false;
 	engine_close_draft(e); /* it may hold memory of the kernels */
 	sched_close(&e->sched);
 	constraints_close(&e->constraints);
@@ -376,12 +371,10 @@ int64_t engine_submit(struct engine *e, const struct engine_request *q, struct e
 
 static void emit_noted(struct engine *e, struct request *r, const struct ev_token *token, int32_t n)
 {
-	struct event ev;
-
 	for (; n > 0; n--, token++) {
+		struct event ev = { .kind = EV_token, .u.token = *token };
+
 		stream_vocab(&e->stream, (int32_t)token->id);
-		ev_init(&ev, EV_token);
-		ev.u.token = *token;
 		ev.u.token.step = e->n_steps;
 		ev.u.token.request = r->id;
 		ev.u.token.pos = r->n_ids++;
@@ -422,25 +415,17 @@ int64_t engine_note_answer(struct engine *e, const struct engine_request *q,
 bool engine_cancel(struct engine *e, int64_t request)
 {
 	struct request *r = sched_find(&e->sched, request);
-	struct event ev;
 
 	if (!r)
 		return false;
-	ev_init(&ev, EV_cancel);
-	ev.u.cancel.request = request;
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, cancel, .request = request);
 	engine_finish(e, r, EV_FINISH_cancelled, NULL);
 	return true;
 }
 
 void engine_note_setting(struct engine *e, const char *name, const char *value)
 {
-	struct event ev;
-
-	ev_init(&ev, EV_setting);
-	ev.u.setting.name = ev_text(name);
-	ev.u.setting.value = ev_text(value);
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, setting, .name = ev_text(name), .value = ev_text(value));
 }
 
 void engine_note(struct engine *e, struct event *ev)
@@ -450,11 +435,5 @@ void engine_note(struct engine *e, struct event *ev)
 
 void engine_note_trim(struct engine *e, int64_t request, int64_t tokens, int64_t turns)
 {
-	struct event ev;
-
-	ev_init(&ev, EV_trim);
-	ev.u.trim.request = request;
-	ev.u.trim.tokens = tokens;
-	ev.u.trim.turns = turns;
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, trim, .request = request, .tokens = tokens, .turns = turns);
 }

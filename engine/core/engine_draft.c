@@ -102,7 +102,7 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 	if (!any)
 		return;
 	ask(e, r, n, nodes);
-	e->counts.drafters_ns += now_ns() - start;
+	e->step.drafters_ns += now_ns() - start;
 }
 
 void engine_draft_verifying(struct engine *e)
@@ -261,8 +261,8 @@ void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t
 static void emit_verdict(struct engine *e, const struct plan_item *item, int32_t node,
 	enum ev_code_verdict verdict, struct engine_verdict v)
 {
-	e->counts.accepted += verdict == EV_VERDICT_accepted;
-	e->counts.rejected += verdict == EV_VERDICT_rejected;
+	e->step.accepted += verdict == EV_VERDICT_accepted;
+	e->step.rejected += verdict == EV_VERDICT_rejected;
 	engine_emit_draft(e, item, node, verdict, &v);
 }
 
@@ -466,6 +466,6 @@ int engine_draft_learn(struct engine *e, struct err *err)
 	start = now_ns();
 	failed = e->draft.n_seen ? emit_drafters(e, err) : 0;
 	emit_ahead(e);
-	e->counts.drafters_ns += now_ns() - start;
+	e->step.drafters_ns += now_ns() - start;
 	return failed;
 }

@@ -54,7 +54,6 @@ static int emit_vector(struct engine *e, const struct request *r, struct err *er
 	const int32_t dim = e->info.dim;
 	double length = 0;
 	uint64_t hash = 0;
-	struct event ev;
 
 	for (int32_t d = 0; d < dim; d++)
 		length += r->pooled[d] * r->pooled[d];
@@ -65,12 +64,8 @@ static int emit_vector(struct engine *e, const struct request *r, struct err *er
 		v[d] = length > 0 ? (float)(r->pooled[d] / length) : 0;
 		hash += k_hash_term(k_bits(v[d]), (uint32_t)d);
 	}
-	ev_init(&ev, EV_embedding);
-	ev.u.embedding.request = r->id;
-	ev.u.embedding.pooling = r->pooling;
-	ev.u.embedding.hash = (int64_t)hash;
-	ev.u.embedding.vector = (struct ev_span){ v, (size_t)dim * sizeof *v };
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, embedding, .request = r->id, .pooling = r->pooling,
+		.hash = (int64_t)hash, .vector = { v, (size_t)dim * sizeof *v });
 	return 0;
 }
 

@@ -32,13 +32,6 @@ struct engine_compute;
 struct engine_ranks;
 struct handover;
 
-struct engine_counts { /* of the step that runs */
-	int32_t prefill, decode, draft, tokens, accepted, rejected, evicted;
-	/* time of all drafters, used or in the shadow, by the clock that compares them: no part of a
-	 * step's cost */
-	int64_t drafters_ns;
-};
-
 /* engine_draft.c: the drafter, and the drafts of the step that runs. */
 struct engine_drafting {
 	const struct draft_ops *ops; /* NULL: off */
@@ -127,8 +120,8 @@ struct engine {
 	bool begun;
 	bool whole_rows; /* a hook reads the logits of every output */
 	int64_t n_requests, n_steps;
-	int64_t step_start_ns, kernel_ns;
-	struct engine_counts counts;
+	int64_t step_start_ns;
+	struct ev_step step; /* the event of the one that runs, as far as it is counted */
 	char *model_path, *model_sha256;
 
 	struct engine_drafting draft;

@@ -57,7 +57,7 @@ static void append(struct engine *e, struct request *r, int32_t out, enum ev_cod
 	const struct k_logit_stats *stats = &e->stats[out];
 
 	r->ids[r->n_ids++] = e->drawn.id;
-	e->counts.tokens++;
+	e->step.tokens++;
 	if (r->first_token_ns == EV_NULL_I)
 		r->first_token_ns = stream_now(&e->stream);
 	if (r->owner)
@@ -199,9 +199,8 @@ static void end_out_of_pages(struct engine *e)
 
 	if (pinned)
 		snprintf(pins, sizeof pins, ", %d of them pinned", pinned);
-	for (int32_t i = 0; i < e->sched.n_slots; i++) {
-		struct request *r = e->sched.slot[i];
-		if (!r || !r->out_of_pages)
+	for_running(&e->sched, r) {
+		if (!r->out_of_pages)
 			continue;
 		snprintf(why, sizeof why, "all %d pages of %d tokens are full%s; see --pages",
 			e->memory.pages[e->memory.primary].n_pages, e->memory.page_size, pins);
@@ -212,9 +211,8 @@ static void end_out_of_pages(struct engine *e)
 /* The device is lost: nothing can be computed any more, but the log has all that was. */
 static int lose(struct engine *e, struct err *err)
 {
-	for (int32_t i = 0; i < e->sched.n_slots; i++)
-		if (e->sched.slot[i])
-			engine_finish(e, e->sched.slot[i], EV_FINISH_failed, e->lost.text);
+	for_running(&e->sched, r)
+		engine_finish(e, r, EV_FINISH_failed, e->lost.text);
 	while (e->sched.n_queue)
 		engine_finish(e, e->sched.queue[0], EV_FINISH_failed, e->lost.text);
 	return err_set(err, e->lost.code, "%s", e->lost.text);
@@ -227,7 +225,11 @@ static void begin(struct engine *e)
 	sched_pins_expire(&e->sched);
 	for_hooks(e, h, begin) h->ops->begin(e, h->state);
 	e->step_start_ns = stream_now(&e->stream);
-	memset(&e->counts, 0, sizeof e->counts);
+	e->step = (struct ev_step){ .run_delay_ns = EV_NULL_I,
+		.twin_rows = EV_NULL_I,
+		.twin_ns = EV_NULL_I,
+		.twin_bytes = EV_NULL_I,
+		.twin_ops = EV_NULL_I };
 	e->sched.step = ++e->n_steps;
 	e->draft.n_seen = e->draft.n_seen_rows = 0;
 }
@@ -255,10 +257,10 @@ static void count_rows(struct engine *e)
 		item->r->rows += item->n_rows;
 		item->r->pairs += engine_pairs_of(e, item);
 		if (item->work != EV_WORK_decode && item->work != EV_WORK_verify)
-			e->counts.prefill += item->n_rows;
+			e->step.prefill_rows += item->n_rows;
 		else
-			e->counts.decode++;
-		e->counts.draft += item->n_drafts;
+			e->step.decode_rows++;
+		e->step.draft_rows += item->n_drafts;
 	}
 }
 

@@ -150,24 +150,12 @@ static int64_t session_ns(const struct engine *e, int64_t ns)
 static void emit(
 	struct engine *e, const struct prefill_rank *p, const struct handover_job *j, const char *why)
 {
-	struct event ev;
-
-	ev_init(&ev, EV_handover);
-	ev.u.handover = (struct ev_handover){ .request = j->request,
-		.rank = p->number,
-		.pos = j->has.first,
-		.tokens = j->has.n,
-		.computed = j->done,
-		.given = j->has.n_give,
-		.there = j->there,
-		.back = j->back,
-		.asked_ns = session_ns(e, j->asked_ns),
-		.start_ns = session_ns(e, j->start_ns),
-		.first_ns = session_ns(e, j->first_ns),
-		.end_ns = session_ns(e, j->end_ns ? j->end_ns : now_ns()),
-		.equal = !j->differs };
-	ev.u.handover.why = ev_text(why);
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, handover, .request = j->request, .rank = p->number, .pos = j->has.first,
+		.tokens = j->has.n, .computed = j->done, .given = j->has.n_give, .there = j->there,
+		.back = j->back, .asked_ns = session_ns(e, j->asked_ns),
+		.start_ns = session_ns(e, j->start_ns), .first_ns = session_ns(e, j->first_ns),
+		.end_ns = session_ns(e, j->end_ns ? j->end_ns : now_ns()), .equal = !j->differs,
+		.why = ev_text(why));
 }
 
 /* From now on the worker does not touch its pages. */

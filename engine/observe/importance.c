@@ -170,19 +170,15 @@ static int emit(
 {
 	const struct one *o = &m->of[i];
 	float *share = calloc((size_t)o->n_heads + 1, sizeof *share), least[SIXTEENTHS];
-	struct event ev;
 
 	if (!share)
 		return err_set(err, ERR_MEMORY, "no memory for %d heads", o->n_heads);
-	ev_init(&ev, EV_importance);
-	ev.u.importance = (struct ev_importance){ .nth = i,
-		.layer = i,
-		.influence = o->influence / n_tokens,
-		.heads = { share, (size_t)o->n_heads * sizeof *share },
-		.channels = o->down ? o->down->n_cols : 0,
-		.least = { least, o->down ? sizeof least : 0 } };
 	if (!measure_heads(e, o, share, err) && !(o->down && measure_channels(e, o, least, err)))
-		stream_emit(&e->stream, &ev);
+		STREAM_EMIT(&e->stream, importance, .nth = i, .layer = i,
+			.influence = o->influence / n_tokens,
+			.heads = { share, (size_t)o->n_heads * sizeof *share },
+			.channels = o->down ? o->down->n_cols : 0,
+			.least = { least, o->down ? sizeof least : 0 });
 	free(share);
 	return err->code ? -1 : 0;
 }

@@ -131,21 +131,10 @@ static void emit(void *arg, int32_t nth, const float *row, const struct k_logit_
 	const int32_t vocab = t->e->info.vocab;
 	const struct price p = price_of(
 		row, exact, t->e->forward.logits + (size_t)d->out * (size_t)vocab, lossy, vocab, d->id);
-	struct event ev;
 
-	ev_init(&ev, EV_price);
-	ev.u.price = (struct ev_price){ .step = t->e->n_steps,
-		.request = d->request,
-		.pos = d->pos,
-		.id = d->id,
-		.kl = p.kl,
-		.logp = p.logp,
-		.exact_logp = p.exact_logp,
-		.rank = p.rank,
-		.best = lossy->argmax,
-		.exact_best = exact->argmax,
-		.hash = (int64_t)exact->hash };
-	stream_emit(&t->e->stream, &ev);
+	STREAM_EMIT(&t->e->stream, price, .step = t->e->n_steps, .request = d->request, .pos = d->pos,
+		.id = d->id, .kl = p.kl, .logp = p.logp, .exact_logp = p.exact_logp, .rank = p.rank,
+		.best = lossy->argmax, .exact_best = exact->argmax, .hash = (int64_t)exact->hash);
 }
 
 static void twinning_done(struct engine *e, void *state)

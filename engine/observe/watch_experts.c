@@ -202,7 +202,6 @@ void watch_experts_emit(struct engine *e, struct watch_experts *s, const struct 
 {
 	const size_t layers = (size_t)s->layers, cells = layers * (size_t)s->n;
 	struct used *u = &s->of[w->place];
-	struct event ev;
 
 	if (!s->n)
 		return;
@@ -210,18 +209,10 @@ void watch_experts_emit(struct engine *e, struct watch_experts *s, const struct 
 	for (size_t i = 0; i < layers; i++)
 		s->entropy[i] = NAN;
 	each_route(e, s, w, u, observe_route);
-	ev_init(&ev, EV_experts);
-	ev.u.experts = (struct ev_experts){ .step = e->n_steps,
-		.request = w->item->r->id,
-		.pos = e->forward.rows[w->row].pos,
-		.rows = u->rows,
-		.experts = s->n,
-		.used = s->most_used,
-		.read = s->read,
-		.whole = s->whole,
-		.chosen = { s->chosen, cells },
+	STREAM_EMIT(&e->stream, experts, .step = e->n_steps, .request = w->item->r->id,
+		.pos = e->forward.rows[w->row].pos, .rows = u->rows, .experts = s->n, .used = s->most_used,
+		.read = s->read, .whole = s->whole, .chosen = { s->chosen, cells },
 		.load = { s->load, cells * sizeof *s->load },
 		.load_ema = { s->load_ema, cells * sizeof *s->load_ema },
-		.entropy = { s->entropy, layers * sizeof *s->entropy } };
-	stream_emit(&e->stream, &ev);
+		.entropy = { s->entropy, layers * sizeof *s->entropy });
 }

@@ -91,11 +91,11 @@ static bool crowds_any(const struct sched *s, const struct pin *more, char why[S
 	const int32_t primary = s->memory->primary,
 				  left = s->memory->pages[primary].n_pages - pins_pages(s->prefix, primary, more);
 
-	for (int32_t i = 0; i < s->n_slots; i++)
-		if (s->slot[i] && crowds(s, more, s->slot[i], left, why))
+	for_running(s, r)
+		if (crowds(s, more, r, left, why))
 			return true;
-	for (int32_t i = 0; i < s->n_queue; i++)
-		if (crowds(s, more, s->queue[i], left, why))
+	for_waiting(s, r)
+		if (crowds(s, more, r, left, why))
 			return true;
 	return false;
 }
@@ -245,10 +245,10 @@ void sched_pin_leave(struct sched *s, const struct request *r)
 
 	if (!p || p->reached == p->n_blocks)
 		return;
-	for (int32_t i = 0; i < s->n_slots; i++)
-		goes_on |= s->slot[i] && s->slot[i] != r && s->slot[i]->pin == r->pin;
-	for (int32_t i = 0; i < s->n_queue; i++)
-		goes_on |= s->queue[i] != r && s->queue[i]->pin == r->pin;
+	for_running(s, other)
+		goes_on |= other != r && other->pin == r->pin;
+	for_waiting(s, other)
+		goes_on |= other != r && other->pin == r->pin;
 	if (!goes_on)
 		sched_unpin(s, p, EV_PIN_unfinished);
 }

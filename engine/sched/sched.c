@@ -26,8 +26,8 @@ void sched_close(struct sched *s)
 {
 	for (int32_t i = 0; s->slot && i < s->n_slots; i++)
 		request_free(s->slot[i]);
-	for (int32_t i = 0; i < s->n_queue; i++)
-		request_free(s->queue[i]);
+	for_waiting(s, r)
+		request_free(r);
 	free(s->slot);
 	free(s->queue);
 	free(s->ready);
@@ -91,12 +91,12 @@ void sched_remove(struct sched *s, struct request *r)
 
 struct request *sched_find(const struct sched *s, int64_t id)
 {
-	for (int32_t i = 0; i < s->n_slots; i++)
-		if (s->slot[i] && s->slot[i]->id == id)
-			return s->slot[i];
-	for (int32_t i = 0; i < s->n_queue; i++)
-		if (s->queue[i]->id == id)
-			return s->queue[i];
+	for_running(s, r)
+		if (r->id == id)
+			return r;
+	for_waiting(s, r)
+		if (r->id == id)
+			return r;
 	return NULL;
 }
 

@@ -1,6 +1,7 @@
 /* Opens, steps and ends searches; their members are in search_member.c. See search.h and
  * search_impl.h. */
 #include "base/array.h"
+#include "base/text.h"
 #include "engine/search/search_impl.h"
 
 enum { WAIT_MS = 5 };
@@ -173,11 +174,10 @@ static const struct search_ops *method_of(const char *text, const char **args, s
 	*args = text[n] ? text + n + 1 : NULL;
 	for (int i = 0; search_table[i]; i++) {
 		const struct search_method *a = &search_table[i]->about;
-		size_t at = strlen(known);
 
 		if (strlen(a->name) == n && !memcmp(a->name, text, n))
 			return search_table[i];
-		snprintf(known + at, sizeof known - at, "%s%s[:%s]", i ? ", " : "", a->name, a->args);
+		text_append(known, sizeof known, ", ", "%s[:%s]", a->name, a->args);
 	}
 	err_set(e, ERR_USAGE, "no search is called '%.40s'; there are: %s", text, known);
 	return NULL;
@@ -333,7 +333,6 @@ static void count_pages(struct search *s, uint8_t *page_seen)
 {
 	struct engine *e = s->engine;
 	int32_t pages = 0, unshared = 0;
-	struct event ev;
 
 	for (int32_t g = 0; g < e->memory.spec.n; g++) {
 		memset(page_seen, 0, (size_t)e->memory.pages[g].n_pages);
@@ -346,13 +345,8 @@ static void count_pages(struct search *s, uint8_t *page_seen)
 		s->view.most_unshared = unshared;
 		s->view.most_pages = pages;
 	}
-	ev_init(&ev, EV_sharing);
-	ev.u.sharing = (struct ev_sharing){ .step = e->n_steps,
-		.search = s->id,
-		.members = s->n_members,
-		.pages = pages,
-		.unshared = unshared };
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, sharing, .step = e->n_steps, .search = s->id, .members = s->n_members,
+		.pages = pages, .unshared = unshared);
 }
 
 static void advance(struct search *s, int wait_ms)

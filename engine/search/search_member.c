@@ -214,7 +214,7 @@ static void take_choice(
 	m->logp = from->logp + from->choice[choice].logp;
 	m->held = r->backed_off = false;
 	r->ids[r->n_ids++] = from->choice[choice].id;
-	m->search->engine->counts.tokens++;
+	m->search->engine->step.tokens++;
 	engine_keep(m->search->engine, r);
 	if (r->first_token_ns == EV_NULL_I)
 		r->first_token_ns = stream_now(&m->search->engine->stream);

@@ -97,11 +97,9 @@ int setting_choice(const struct setting *s, const void *base)
 
 static void words_text(const struct setting *s, const char *between, char *buf, size_t cap)
 {
-	size_t n = 0;
-
 	*buf = '\0';
-	for (int i = 0; setting_word(s, i) && n < cap; i++)
-		n += (size_t)snprintf(buf + n, cap - n, "%s%s", i ? between : "", setting_word(s, i));
+	for (int i = 0; setting_word(s, i); i++)
+		text_append(buf, cap, between, "%s", setting_word(s, i));
 }
 
 const char *setting_arg(const struct setting *s, char *buf, size_t cap)
@@ -303,11 +301,9 @@ bool setting_same(const struct setting *s, const void *a, const void *b)
 
 static void stops_text(const struct setting_stops *stops, char *buf, size_t cap)
 {
-	size_t n = 0;
-
-	snprintf(buf, cap, "off");
-	for (int i = 0; stops->text[i] && n < cap; i++)
-		n += (size_t)snprintf(buf + n, cap - n, "%s'%s'", i ? " " : "", stops->text[i]);
+	snprintf(buf, cap, "%s", stops->text[0] ? "" : "off");
+	for (int i = 0; stops->text[i]; i++)
+		text_append(buf, cap, " ", "'%s'", stops->text[i]);
 }
 
 void setting_text(const struct setting *s, const void *base, char *buf, size_t cap)
@@ -450,13 +446,12 @@ void sample_params_emit(const struct sample_params *p, struct ev_request *q)
 void sample_params_print(const struct sample_params *p, char *buf, size_t cap)
 {
 	const struct answer_settings a = { .params = *p };
-	size_t n = 0;
 
-	for (int i = 0; i <= ANSWER_AT_seed && n < cap; i++) {
+	*buf = '\0';
+	for (int i = 0; i <= ANSWER_AT_seed; i++) {
 		char value[40];
 
 		setting_text(&answer_settings[i], &a, value, sizeof value);
-		n += (size_t)snprintf(
-			buf + n, cap - n, "%s%s %s", i ? ", " : "", answer_settings[i].name, value);
+		text_append(buf, cap, ", ", "%s %s", answer_settings[i].name, value);
 	}
 }
