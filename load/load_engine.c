@@ -189,8 +189,7 @@ int load_ids(const struct workload_options *o, const struct arrival *a, const st
 	chat.message = m;
 	chat.open = true;
 	if (!rc)
-		rc = m ? template_ids(&chat, NULL, 0, ids, n, &cap, e)
-			   : err_set(e, ERR_MEMORY, "no memory for a prompt");
+		rc = m ? template_ids(&chat, NULL, 0, ids, n, &cap, e) : err_no_memory(e, "a prompt");
 	free(m);
 	workload_prompt_free(&p);
 	return rc ? -1 : 0;
@@ -209,7 +208,7 @@ static struct flight *new_flight(struct inside *s, const struct arrival *a, stru
 
 	if (!f || !ARRAY_ROOM(s->flight, s->cap_flights, s->n_flights + 1)) {
 		free(f);
-		err_set(e, ERR_MEMORY, "no memory for the requests of a load");
+		err_no_memory(e, "the requests of a load");
 		return NULL;
 	}
 	f->a = *a;
@@ -247,7 +246,7 @@ static int submit(struct inside *s, const struct arrival *a, struct err *e)
 		rc = engine_submit(s->session.engine, &q, e) < 0 ? -1 : 0;
 	}
 	free(ids);
-	return rc ? err_set(e, ERR_MEMORY, "no memory for a request of a load") : 0;
+	return rc ? err_no_memory(e, "a request of a load") : 0;
 }
 
 static int submit_due(struct inside *s, struct err *e)
@@ -281,7 +280,7 @@ static int step(struct inside *s, struct err *e)
 	rc = engine_step(s->session.engine, e);
 	s->in_step = false;
 	if (s->no_memory)
-		return err_set(e, ERR_MEMORY, "no memory for the requests of a load");
+		return err_no_memory(e, "the requests of a load");
 	return rc < 0 ? -1 : rc ? 0 : err_set(e, ERR_USAGE, "requests of the load cannot run");
 }
 

@@ -237,7 +237,7 @@ static int submit(struct http *h, const struct arrival *a, struct err *e)
 
 	if (!body) {
 		free(c);
-		return err_set(e, ERR_MEMORY, "no memory for a request of a load");
+		return err_no_memory(e, "a request of a load");
 	}
 	*c = (struct call){ .h = h, .next = h->calls, .from = &h->calls, .a = *a, .usage = -1 };
 	tally_arrived(&h->p->tally, &c->r, a->number, a->at_s);
@@ -249,7 +249,7 @@ static int submit(struct http *h, const struct arrival *a, struct err *e)
 	h->n_open++;
 	if (!client_begin(h->client, h->by->completions ? "/v1/completions" : "/v1/chat/completions",
 			body, handler))
-		err_set(e, ERR_MEMORY, "no memory for a request of a load");
+		err_no_memory(e, "a request of a load");
 	free(body);
 	return e->code ? -1 : 0;
 }

@@ -111,7 +111,7 @@ int workload_open(struct workload **out, const struct workload_options *o, struc
 		return -1;
 	w = calloc(1, sizeof *w);
 	if (!w)
-		return err_set(e, ERR_MEMORY, "no memory for a load");
+		return err_no_memory(e, "a load");
 	w->o = *o;
 	for (int k = 0; k < WORKLOAD_KINDS; k++)
 		if (o->kinds >> k & 1 || (!o->kinds && k == WORKLOAD_CHAT))
@@ -121,7 +121,7 @@ int workload_open(struct workload **out, const struct workload_options *o, struc
 	w->slot = calloc((size_t)w->n_slots, sizeof *w->slot);
 	if (!w->slot || (o->arrivals == WORKLOAD_TRACE && trace_file_open(&w->trace, o->trace, e))) {
 		workload_close(w);
-		return err_set(e, ERR_MEMORY, "no memory for %d streams", (int)o->live);
+		return err_no_memory(e, "%d streams", (int)o->live);
 	}
 	for (int32_t i = 0; i < w->n_slots; i++) {
 		w->slot[i].stream = -1;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/no_memory.h"
 #include "load/workload.h"
 
 /* What is drawn: a counter of philox each. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/no_memory.h"
 #include "base/router.h"
 #include "simulate/prompts.h"
 #include "simulate/replica.h"
@@ -335,7 +336,7 @@ static int run(struct fleet *f, struct err *e)
 			return 0;
 		}
 	}
-	return err_set(e, ERR_MEMORY, "no memory for more requests");
+	return err_no_memory(e, "more requests");
 }
 
 static int open_node(struct fleet *f, struct node *node, struct err *e)
@@ -365,7 +366,7 @@ static int open_nodes(struct fleet *f, struct err *e)
 
 	f->node = calloc((size_t)o->replicas, sizeof *f->node);
 	if (!f->node)
-		return err_set(e, ERR_MEMORY, "no memory for %d replicas", o->replicas);
+		return err_no_memory(e, "%d replicas", o->replicas);
 	if (router_open(&f->router, o->router, o->replicas, o->engine->slots, o->seed, e))
 		return -1;
 	for (; f->n < o->replicas; f->n++)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/no_memory.h"
 #include "engine/core/engine.h"
 
 /* Outputs that a step can have: one of each slot, and more than any plan needs. */
@@ -43,7 +44,7 @@ int replica_open(struct replica *p, const struct engine_options *o,
 		sched_open(&p->sched, &p->memory, &p->prefix, &p->stream, o->slots, e) ||
 		!(p->sched.policy = sched_policy_find(o->policy, e)) || !p->plan.item) {
 		replica_close(p);
-		return err_set(e, ERR_MEMORY, "no memory for a replica of %d slots", o->slots);
+		return err_no_memory(e, "a replica of %d slots", o->slots);
 	}
 	take_settings(p, o);
 	stream_begin(&p->stream);
@@ -77,7 +78,7 @@ int replica_submit(struct replica *p, const struct engine_request *q, void *data
 		return 0;
 	r = request_new(q, p->ctx, &p->memory);
 	if (!r)
-		return err_set(e, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
+		return err_no_memory(e, "a request of %d tokens", q->n_ids);
 	memcpy(r->ids, q->ids, (size_t)r->limit * sizeof *r->ids);
 	r->id = ++p->n_requests;
 	r->owner_data = data;

@@ -33,10 +33,8 @@ static int load_next(void *arg, struct arrival *a, int32_t **ids, struct err *e)
 	if (rc < 1)
 		return rc;
 	n = (size_t)a->n_prompt + (size_t)a->n_output;
-	*ids = malloc((n + 1) * sizeof **ids);
-	for (size_t i = 0; *ids && i < n; i++)
-		(*ids)[i] = workload_id(l->o, a, VOCAB, (int32_t)i);
-	return *ids ? 1 : err_set(e, ERR_MEMORY, "no memory for a request of %zu tokens", n);
+	*ids = workload_ids(l->o, a, VOCAB, n);
+	return *ids ? 1 : err_no_memory(e, "a request of %zu tokens", n);
 }
 
 static void load_ended(void *arg, const struct arrival *a, double now_s)
@@ -292,7 +290,7 @@ static int replay_next(void *arg, struct arrival *out, int32_t **ids, struct err
 	*out = q->a;
 	*ids = malloc((size_t)(h->n_prompt + q->a.n_output) * sizeof **ids);
 	if (!*ids)
-		return err_set(e, ERR_MEMORY, "no memory for a request");
+		return err_no_memory(e, "a request");
 	memcpy(*ids, h->prompt, (size_t)h->n_prompt * sizeof **ids);
 	for (int32_t i = 0; i < q->a.n_output; i++)
 		(*ids)[h->n_prompt + i] = h->row[i].id;

@@ -46,10 +46,10 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	e->draft.seen_top = calloc((size_t)o->slots, (DRAFT_NODES + 1) * sizeof *e->draft.seen_top);
 	for (int i = 0; e->draft.branch && i < ENGINE_SCRATCH_PAGES; i++)
 		if (memory_table_open(&e->draft.branch[i], max_blocks + DRAFT_MAX))
-			return err_set(err, ERR_MEMORY, "no memory for block tables");
+			return err_no_memory(err, "block tables");
 	if (!e->plan.item || !e->draft.jobs || !e->draft.seen || !e->draft.branch ||
 		!e->draft.seen_row || !e->draft.seen_top)
-		return err_set(err, ERR_MEMORY, "no memory for %d slots", o->slots);
+		return err_no_memory(err, "%d slots", o->slots);
 	return e->compute->open_steps(e, o, max_out, err);
 }
 
@@ -62,7 +62,7 @@ static int open_hooks(struct engine *e, struct err *err)
 		h->ops = step_hooks_table[i];
 		e->n_hooks++;
 		if (h->ops->size && !(h->state = calloc(1, h->ops->size)))
-			return err_set(err, ERR_MEMORY, "no memory for the hook %s", h->ops->name);
+			return err_no_memory(err, "the hook %s", h->ops->name);
 		if (h->ops->open && h->ops->open(e, &h->state, err))
 			return -1;
 	}
@@ -158,7 +158,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 		return err_set(err, ERR_USAGE, "no model file is given; use --model FILE, or `make model`");
 	e = calloc(1, sizeof *e);
 	if (!e)
-		return err_set(err, ERR_MEMORY, "no memory for the engine");
+		return err_no_memory(err, "the engine");
 	e->measure.counted = o->counted_cost;
 	if (!engine_check_options(o, &e->set, err) && !read_date(e, err) && !open_all(e, err)) {
 		*out = e;
@@ -401,7 +401,7 @@ int64_t engine_note_answer(struct engine *e, const struct engine_request *q,
 			e->info.ctx);
 	r = request_new(q, e->info.ctx, &e->memory);
 	if (!r)
-		return err_set(err, ERR_MEMORY, "no memory for an answer of %d tokens", n);
+		return err_no_memory(err, "an answer of %d tokens", n);
 	r->id = ++e->n_requests;
 	r->arrival_ns = arrival_ns == EV_NULL_I ? stream_now(&e->stream) : arrival_ns;
 	r->last_step = e->n_steps;

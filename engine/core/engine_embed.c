@@ -32,7 +32,7 @@ static int add_rows(struct engine *e, const struct plan_item *item, struct err *
 	int32_t pos = request_wants_rows(r) ? r->n_pooled : r->n_ids - 1;
 
 	if (!r->pooled && !(r->pooled = calloc((size_t)dim, sizeof *r->pooled)))
-		return err_set(err, ERR_MEMORY, "no memory for the vector of a text");
+		return err_no_memory(err, "the vector of a text");
 	for (pos = pos > item->pos ? pos : item->pos; pos < end; pos += FORWARD_FINAL) {
 		const int32_t n = end - pos < FORWARD_FINAL ? end - pos : FORWARD_FINAL;
 		const float *x = forward_final(&e->forward, item->row + (pos - item->pos), n, err);

@@ -28,7 +28,7 @@ int engine_ranks_tell(struct engine_ranks *r, struct head head, struct err *err)
 	struct transport *t = r->k.transport;
 
 	if (r->wire.failed)
-		return err_set(err, ERR_MEMORY, "no memory for the message to the other ranks");
+		return err_no_memory(err, "the message to the other ranks");
 	head.copies = (uint32_t)r->k.n_copies;
 	head.bytes = r->wire.n;
 	if (transport_broadcast(t, &head, sizeof head, false, err) ||
@@ -48,7 +48,7 @@ int engine_ranks_hear(struct engine_ranks *r, struct head *head, struct err *err
 		return -1;
 	if (!ARRAY_ROOM(r->wire.data, r->wire.cap, head->bytes + 1) ||
 		!ARRAY_ROOM(r->k.copy, r->k.cap_copies, head->copies + 1))
-		return err_set(err, ERR_MEMORY, "no memory for a message of rank 0");
+		return err_no_memory(err, "a message of rank 0");
 	r->k.n_copies = (int32_t)head->copies;
 	if ((head->copies &&
 			transport_broadcast(t, r->k.copy, head->copies * sizeof *r->k.copy, false, err)) ||
@@ -259,7 +259,7 @@ int engine_ranks_open(struct engine *e, struct engine_options *o, struct err *er
 		return 0;
 	e->ranks = r = calloc(1, sizeof *r);
 	if (!r)
-		return err_set(err, ERR_MEMORY, "no memory for ranks");
+		return err_no_memory(err, "ranks");
 	r->k.form = form_of(o);
 	r->remote = (struct forward_remote){ .arg = e, .split = split, .run = run };
 	if (o->follows) {

@@ -304,7 +304,7 @@ int engine_handover_set(
 
 		if (!j || !(j->setting = malloc(all))) {
 			free(j);
-			return err_set(err, ERR_MEMORY, "no memory for a setting of the prefill ranks");
+			return err_no_memory(err, "a setting of the prefill ranks");
 		}
 		memcpy(j->setting, s->name, name);
 		memcpy(j->setting + name, value, all - name);

@@ -43,7 +43,7 @@ static int send_pages(struct prefill_rank *p, struct handover_job *j, bool *goes
 		struct piece piece = { PIECE_PAGE, .group = j->give[i].group, .page = j->give[i].page };
 
 		if (!ARRAY_ROOM(p->room, p->cap, j->give[i].bytes))
-			return err_set(err, ERR_MEMORY, "no memory for a page to send");
+			return err_no_memory(err, "a page to send");
 		*goes = copy_page(p, j, i);
 		piece.kind = *goes ? PIECE_PAGE : PIECE_STOP;
 		piece.bytes = *goes ? j->give[i].bytes : 0;

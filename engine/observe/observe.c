@@ -23,9 +23,8 @@ static int observe_open(struct engine *e, void **state, struct err *err)
 	o->page_read = calloc(blocks, sizeof *o->page_read);
 	o->reads = calloc(blocks, sizeof *o->reads);
 	o->packed = malloc((size_t)e->info.n_layers * (blocks + sizeof(uint16_t)) + blocks);
-	return o->page_share && o->page_read && o->reads && o->packed
-			   ? 0
-			   : err_set(err, ERR_MEMORY, "no memory for attention");
+	return o->page_share && o->page_read && o->reads && o->packed ? 0
+																  : err_no_memory(err, "attention");
 }
 
 static void observe_close(struct engine *e, void *state)

@@ -69,7 +69,7 @@ static int emit(struct engine *e, const struct channel_input *in, int32_t nth, s
 	int32_t above_six = 0;
 
 	if (!w || !room)
-		err_set(err, ERR_MEMORY, "no memory for the channels of activations");
+		err_no_memory(err, "the channels of activations");
 	if (err->code || weights_by_column(e, in, w, err)) {
 		free(w);
 		free(room);

@@ -29,7 +29,7 @@ static int twinning_open(struct engine *e, void **state, struct err *err)
 	s->most = e->sched.max_out;
 	s->drawn = calloc((size_t)s->most, sizeof *s->drawn);
 	s->ended = calloc((size_t)s->most, sizeof *s->ended);
-	return s->drawn && s->ended ? 0 : err_set(err, ERR_MEMORY, "no memory for a twin");
+	return s->drawn && s->ended ? 0 : err_no_memory(err, "a twin");
 }
 
 static void twinning_close(struct engine *e, void *state)
@@ -51,7 +51,7 @@ static int twins_file(const struct engine *e, const char *name, char **path, str
 	if (!e->model || !e->model->parted)
 		return 0;
 	*path = strdup(e->model_path);
-	return *path ? 0 : err_set(err, ERR_MEMORY, "no memory for the name of the twin's file");
+	return *path ? 0 : err_no_memory(err, "the name of the twin's file");
 }
 
 int engine_apply_twin(struct engine *e, struct engine_options *to, struct err *err)

@@ -17,7 +17,7 @@ int sched_open(struct sched *s, struct memory *memory, struct prefix *prefix, st
 	s->ready = calloc((size_t)n_slots, sizeof *s->ready);
 	if (!s->slot || !s->ready) {
 		sched_close(s);
-		return err_set(e, ERR_MEMORY, "no memory for %d slots", n_slots);
+		return err_no_memory(e, "%d slots", n_slots);
 	}
 	return 0;
 }

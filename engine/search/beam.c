@@ -34,7 +34,7 @@ static int beam_open(struct search *s, const char *args, struct err *e)
 	long width = DEFAULT_WIDTH;
 
 	if (!b)
-		return err_set(e, ERR_MEMORY, "no memory for a beam search");
+		return err_no_memory(e, "a beam search");
 	s->state = b;
 	b->alpha = 1;
 	if (args)

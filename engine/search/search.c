@@ -66,7 +66,7 @@ static int emit_answer(struct search *s, struct err *err)
 	int64_t number;
 
 	if (!token)
-		return err_set(err, ERR_MEMORY, "no memory for the answer of a search");
+		return err_no_memory(err, "the answer of a search");
 	q.parent = a->request;
 	q.max_tokens = a->n;
 	for (int32_t i = 0; i < a->n; i++) {
@@ -189,7 +189,7 @@ static int open_search(
 	const char *args;
 
 	if (!copy_request(s, o, q))
-		return err_set(e, ERR_MEMORY, "no memory for a search");
+		return err_no_memory(e, "a search");
 	s->ops = method_of(s->options.method, &args, e);
 	if (!s->ops || s->ops->open(s, args, e))
 		return -1;
@@ -198,7 +198,7 @@ static int open_search(
 			s->options.method, s->width, s->engine->info.slots);
 	if (s->ops->chooses && s->q.params.logit_bias.n &&
 		!(s->biased = malloc((size_t)s->engine->info.vocab * sizeof *s->biased)))
-		return err_set(e, ERR_MEMORY, "no memory for a row with logit bias");
+		return err_no_memory(e, "a row with logit bias");
 	return 0;
 }
 
@@ -225,7 +225,7 @@ int64_t engine_search(struct engine *e, const struct search_options *o,
 		return err_set(err, ERR_USAGE, "the prompt is empty; a search needs at least one token");
 	s = calloc(1, sizeof *s);
 	if (!s)
-		return err_set(err, ERR_MEMORY, "no memory for a search");
+		return err_no_memory(err, "a search");
 	s->engine = e;
 	if (open_search(s, o, q, err) || take_form(s, err)) {
 		free_search(s);
@@ -251,7 +251,7 @@ int engine_search_check(struct engine *e, const struct search_options *o, struct
 	int rc;
 
 	if (!s)
-		return err_set(err, ERR_MEMORY, "no memory for a search");
+		return err_no_memory(err, "a search");
 	s->engine = e;
 	rc = open_search(s, o, &q, err);
 	free_search(s);

@@ -7,23 +7,28 @@
 
 /* ---- members ---- */
 
-static struct search_member *new_member(struct search *s, int32_t node)
+static void free_parts(struct search_member *m)
 {
-	struct search_member *m;
-
-	if (s->n_members == SEARCH_WIDTH)
-		return NULL;
-	m = calloc(1, sizeof *m);
-	if (!m)
-		return NULL;
-	m->search = s;
-	m->node = node;
-	m->token = malloc((size_t)s->engine->info.ctx * sizeof *m->token);
-	m->choice = s->ops->chooses ? malloc(2 * (size_t)s->width * sizeof *m->choice) : NULL;
-	if (!m->token || (s->ops->chooses && !m->choice)) {
+	if (m) {
 		free(m->token);
 		free(m->choice);
-		free(m);
+	}
+	free(m);
+}
+
+static struct search_member *new_member(struct search *s, int32_t node, struct err *e)
+{
+	struct search_member *m = s->n_members < SEARCH_WIDTH ? calloc(1, sizeof *m) : NULL;
+
+	if (m) {
+		m->search = s;
+		m->node = node;
+		m->token = malloc((size_t)s->engine->info.ctx * sizeof *m->token);
+		m->choice = malloc(2 * (size_t)s->width * sizeof *m->choice);
+	}
+	if (!m || !m->token || !m->choice) {
+		err_no_memory(e, "another branch of the search");
+		free_parts(m);
 		return NULL;
 	}
 	s->member[s->n_members++] = m;
@@ -295,7 +300,7 @@ static int insert_answer(struct search *s, const struct search_answer *a, struct
 	int32_t at = s->n_answers;
 
 	if (!ARRAY_ROOM(s->answer, s->cap_answers, s->n_answers + 1))
-		return err_set(e, ERR_MEMORY, "no memory for another answer");
+		return err_no_memory(e, "another answer");
 	for (; at > 0 && a->score > s->answer[at - 1].score; at--)
 		s->answer[at] = s->answer[at - 1];
 	s->answer[at] = *a;
@@ -380,7 +385,7 @@ static int keep(
 		w.text = tokenizer_text(s->engine->tokenizer, a->ids, (size_t)a->n, false, &w.size);
 	if (!room || (s->options.score && !w.text)) {
 		free_waiting(&w);
-		return err_set(e, ERR_MEMORY, "no memory for another answer");
+		return err_no_memory(e, "another answer");
 	}
 	s->waiting[s->n_waiting++] = w;
 	return s->options.score ? 0 : search_score_waiting(s, 0, e);
@@ -398,7 +403,7 @@ static int copy_answer(
 	if (!a->ids || !a->token) {
 		free(a->ids);
 		free(a->token);
-		return err_set(e, ERR_MEMORY, "no memory for another answer");
+		return err_no_memory(e, "another answer");
 	}
 	memcpy(a->ids, m->r->ids + s->q.n_ids, (size_t)n * sizeof *a->ids);
 	memcpy(a->token, m->token, (size_t)n * sizeof *a->token);

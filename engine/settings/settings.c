@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/no_memory.h"
 #include "base/text.h"
 #include "base/models.h"
 
@@ -216,7 +217,7 @@ static int add_stop(
 			e, ERR_USAGE, "%s: there are %d texts already, the most; off forgets them", s->name, n);
 	stops->text[n] = strdup(value);
 	if (!stops->text[n])
-		return err_set(e, ERR_MEMORY, "no memory for a stop text");
+		return err_no_memory(e, "a stop text");
 	stops->text[n][text_unescape(stops->text[n], strlen(value))] = '\0';
 	return 0;
 }
@@ -391,9 +392,7 @@ bool setting_stops_take(struct setting_stops *to, const char *const *from)
 
 int setting_stops_copy(struct setting_stops *to, const struct setting_stops *from, struct err *e)
 {
-	return setting_stops_take(to, setting_stops(from))
-			   ? 0
-			   : err_set(e, ERR_MEMORY, "no memory for a stop text");
+	return setting_stops_take(to, setting_stops(from)) ? 0 : err_no_memory(e, "a stop text");
 }
 
 const char *answer_system(const struct answer_settings *a, const char *own)
