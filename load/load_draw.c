@@ -133,26 +133,40 @@ static int64_t queue_columns(
 	return most;
 }
 
-/* At most `most` of those kept, evenly, in order of arrival; malloc'd, NULL without memory. */
-static const struct tally_request **chosen(const struct load_point *p, int64_t most, int64_t *n)
+/* At most `most` of those kept, evenly, in order of arrival, and from when to when they are;
+ * malloc'd. */
+static const struct tally_request **chosen(
+	const struct load_point *p, int64_t most, int64_t *n, double *from, double *to)
 {
-	const int64_t all = p->tally.n_kept;
-	const struct tally_request **r = malloc((size_t)(all + 1) * sizeof *r);
+	const struct tally_request **r = malloc((size_t)(p->tally.n_kept + 1) * sizeof *r);
+	const int64_t all = r ? p->tally.n_kept : 0;
 
 	*n = all < most ? all : most;
-	for (int64_t i = 0; r && i < all; i++)
+	for (int64_t i = 0; i < all; i++)
 		r[i] = &p->tally.kept[i];
 	if (r)
 		qsort(r, (size_t)all, sizeof *r, by_number);
-	for (int64_t i = 0; r && i < *n; i++)
+	*from = *to = all ? r[0]->arrived_s : 0;
+	for (int64_t i = 0; i < *n; i++) {
 		r[i] = r[i * all / *n];
+		*to = fmax(*to, r[i]->ended_s);
+	}
 	return r;
+}
+
+static double first_of(const struct tally_request *r)
+{
+	return isnan(r->first_s) ? r->ended_s : r->first_s;
+}
+
+static double admitted_of(const struct tally_request *r)
+{
+	return isnan(r->admitted_s) ? first_of(r) : r->admitted_s;
 }
 
 static void draw_row(const struct tally_request *r, double from, double per, int w, char *cell)
 {
-	const double first = isnan(r->first_s) ? r->ended_s : r->first_s;
-	const double admitted = isnan(r->admitted_s) ? first : r->admitted_s;
+	const double first = first_of(r), admitted = admitted_of(r);
 
 	memset(cell, ' ', (size_t)w);
 	cell[w] = '\0';
@@ -192,19 +206,17 @@ static void draw_queue(const struct load_point *p, double from, double per, int 
 void load_gantt(const struct load_point *p, int w, int h, FILE *out)
 {
 	char cell[MOST_W + 1];
+	double from, to;
 	int64_t n;
-	const struct tally_request **r = chosen(p, within(h, 1, 1000), &n);
-	double from = n && r ? r[0]->arrived_s : 0, to = from;
+	const struct tally_request **r = chosen(p, within(h, 1, 1000), &n, &from, &to);
 
 	w = within(w - 18, 10, MOST_W);
-	for (int64_t i = 0; r && i < n; i++)
-		to = fmax(to, r[i]->ended_s);
-	for (int64_t i = 0; r && i < n && to > from; i++) {
+	for (int64_t i = 0; i < n && to > from; i++) {
 		draw_row(r[i], from, w / (to - from), w, cell);
 		fprintf(out, "%6lld %4d+%-4d |%s\n", (long long)r[i]->number, r[i]->n_prompt,
 			r[i]->n_output, cell);
 	}
-	if (n && r && to > from)
+	if (to > from)
 		draw_queue(p, from, w / (to - from), w, out);
 	if (n)
 		fprintf(out,
@@ -314,8 +326,7 @@ static void svg_bar(double from, double to, double y, const char *fill, FILE *ou
 
 static void svg_request(const struct tally_request *r, double from, double per, double y, FILE *out)
 {
-	const double first = isnan(r->first_s) ? r->ended_s : r->first_s;
-	const double admitted = isnan(r->admitted_s) ? first : r->admitted_s;
+	const double first = first_of(r), admitted = admitted_of(r);
 
 	svg_bar(LEFT + (r->arrived_s - from) * per, LEFT + (admitted - from) * per, y, "#cccccc", out);
 	svg_bar(LEFT + (admitted - from) * per, LEFT + (first - from) * per, y, colour[4], out);
@@ -344,14 +355,11 @@ void load_gantt_svg(const struct load_point *p, FILE *out)
 {
 	static const char *const legend[] = { "waits", "its prompt", "answers", "failed" };
 	static const char *const fill[] = { "#cccccc", "#e69f00", "#0072b2", "#d55e00" };
+	double from, to;
 	int64_t n;
-	const struct tally_request **r = chosen(p, MOST_ROWS, &n);
-	double from = n && r ? r[0]->arrived_s : 0, to = from;
+	const struct tally_request **r = chosen(p, MOST_ROWS, &n, &from, &to);
 	char text[32];
 
-	n = r ? n : 0;
-	for (int64_t i = 0; i < n; i++)
-		to = fmax(to, r[i]->ended_s);
 	svg_begin((int)(TOP + ROW * n + QUEUE_H + BOTTOM), out);
 	for (int64_t i = 0; i < n && to > from; i++)
 		svg_request(r[i], from, (W - LEFT - RIGHT) / (to - from), (double)(TOP + ROW * i), out);

@@ -161,15 +161,6 @@ static void on_event(void *arg, const struct event *ev)
 
 /* ---- requests ---- */
 
-static int counted_ids(const struct inside *s, const struct arrival *a, int32_t **ids, size_t *n)
-{
-	*n = (size_t)a->n_prompt;
-	*ids = malloc(*n * sizeof **ids);
-	for (int32_t i = 0; *ids && i < a->n_prompt; i++)
-		(*ids)[i] = workload_id(&s->load, a, VOCAB, i);
-	return *ids ? 0 : -1;
-}
-
 int load_ids(const struct workload_options *o, const struct arrival *a, const struct engine *engine,
 	int32_t **ids, size_t *n, struct err *e)
 {
@@ -223,15 +214,15 @@ static int submit(struct inside *s, const struct arrival *a, struct err *e)
 {
 	struct engine_request q = engine_answer_request(s->o->answer);
 	struct flight *f = new_flight(s, a, e);
+	const bool counted = s->by->counted;
+	size_t n = counted ? (size_t)a->n_prompt : 0;
+	int32_t *ids = counted ? workload_ids(&s->load, a, VOCAB, n) : NULL;
 	char user[16], label[32];
-	int32_t *ids = NULL;
-	size_t n = 0;
 	int rc = -1;
 
 	snprintf(user, sizeof user, "%d", (int)a->user);
 	snprintf(label, sizeof label, "load %lld", (long long)a->number);
-	if (f && !(s->by->counted ? counted_ids(s, a, &ids, &n)
-							  : load_ids(&s->load, a, s->session.engine, &ids, &n, e))) {
+	if (f && (counted ? ids != NULL : !load_ids(&s->load, a, s->session.engine, &ids, &n, e))) {
 		f->r.n_prompt = (int32_t)n;
 		q.kind = EV_REQUEST_KIND_load;
 		q.ids = ids;

@@ -236,9 +236,7 @@ static void use_stream(
 
 static void take_row(struct workload *w, struct arrival *out)
 {
-	const int32_t limit = w->o.limit ? w->o.limit : INT32_MAX;
-	const int32_t most =
-		w->o.max_output && w->o.max_output < limit / 4 ? w->o.max_output : limit / 4;
+	const int32_t limit = workload_limit(&w->o), most = workload_most_output(&w->o);
 
 	*out = (struct arrival){ .number = w->number,
 		.n_prompt = w->row.n_prompt < limit - limit / 4 ? w->row.n_prompt : limit - limit / 4,
@@ -294,4 +292,14 @@ int32_t workload_id(
 	const double u = workload_u(o->seed, DRAW_ID, a->stream, shared ? 0 : 1 + a->turn, (uint32_t)i);
 
 	return (int32_t)(u * vocab);
+}
+
+int32_t *workload_ids(
+	const struct workload_options *o, const struct arrival *a, int32_t vocab, size_t n)
+{
+	int32_t *ids = malloc((n + 1) * sizeof *ids);
+
+	for (size_t i = 0; ids && i < n; i++)
+		ids[i] = workload_id(o, a, vocab, (int32_t)i);
+	return ids;
 }

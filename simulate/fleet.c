@@ -156,7 +156,8 @@ static void end_job(struct fleet *f, struct job *j, bool failed)
 	j->t.n_prompt = j->a.n_prompt;
 	j->t.user = j->a.user;
 	tally_ended(f->t, &j->t, failed, f->now_s);
-	f->source->ended(f->source->arg, &j->a, f->now_s);
+	if (f->source->ended)
+		f->source->ended(f->source->arg, &j->a, f->now_s);
 	job_free(j);
 }
 

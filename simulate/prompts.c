@@ -112,7 +112,6 @@ int prompts_open(struct prompts *p, const struct engine_options *o, struct sched
 	s->hand_over = take;
 	s->recall = recall;
 	s->hand_arg = p;
-	s->hand_least = o->prefill_least;
 	return 0;
 }
 

@@ -16,15 +16,10 @@ static void take_settings(struct replica *p, const struct engine_options *o)
 	struct sched *s = &p->sched;
 
 	engine_fit_steps(&fit, false);
+	sched_set(s, &fit);
 	s->budget = fit.budget < o->slots ? o->slots : fit.budget;
-	s->chunk = fit.prefill_chunk;
 	s->max_out = MOST_OUT;
-	s->served_ratio = o->waiting_served_ratio;
-	s->waiting_tokens = o->max_waiting_tokens;
 	p->prefix.on = o->prefix_cache;
-	for (int i = 0; prefix_policies[i]; i++)
-		if (o->evict && !strcmp(prefix_policies[i], o->evict))
-			p->prefix.policy = (enum prefix_policy)i;
 }
 
 int replica_open(struct replica *p, const struct engine_options *o,

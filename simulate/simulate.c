@@ -297,15 +297,10 @@ static int replay_next(void *arg, struct arrival *out, int32_t **ids, struct err
 	return 1;
 }
 
-static void replay_ended(void *arg, const struct arrival *a, double now_s)
-{
-	(void)arg, (void)a, (void)now_s;
-}
-
 int simulate_against(struct simulation *s, const struct measured *m, struct err *e)
 {
 	struct replay r = { .m = m };
-	const struct fleet_source source = { &r, replay_when, replay_next, replay_ended };
+	const struct fleet_source source = { &r, replay_when, replay_next, NULL };
 
 	s->fleet.as_logged = true;
 	if (s->fleet.cost->model.split.ranks < 2 && take_ranks(s, e))

@@ -437,8 +437,13 @@ static void emit_ahead(struct engine *e)
 	const struct draft_ops *ops = e->draft.ops;
 	const struct ev_ahead *a;
 
-	for (int32_t i = 0; ops && ops->told && (a = ops->told(e->draft.drafter, i)); i++)
-		engine_emit_ahead(e, a);
+	for (int32_t i = 0; ops && ops->told && (a = ops->told(e->draft.drafter, i)); i++) {
+		struct event ev = { .kind = EV_ahead, .u.ahead = *a };
+
+		ev.u.ahead.step = e->n_steps;
+		ev.u.ahead.start_ns += stream_now(&e->stream) - e->step_start_ns - now_ns();
+		stream_emit(&e->stream, &ev);
+	}
 }
 
 static int emit_drafters(struct engine *e, struct err *err)

@@ -71,16 +71,6 @@ void engine_emit_products(struct engine *e)
 			.row_bytes = (int64_t)(p->row_values * sizeof(float)), .each_row = p->each_row);
 }
 
-void engine_emit_batch(struct engine *e)
-{
-	for (int32_t i = 0; i < e->plan.n_items; i++) {
-		const struct plan_item *item = &e->plan.item[i];
-
-		STREAM_EMIT(&e->stream, batch, .step = e->n_steps, .request = item->r->id,
-			.slot = item->r->slot, .work = item->work, .pos = item->pos, .rows = item->n_rows);
-	}
-}
-
 void engine_emit_request(struct engine *e, const struct request *r, bool refused)
 {
 	const bool cut = refused && r->n_prompt > EV_PROMPT_REFUSED &&
@@ -101,26 +91,35 @@ void engine_emit_fork(struct engine *e, const struct request *r, const struct en
 		.forced = q->forced ? q->ids[q->fork_pos] : EV_NULL_I);
 }
 
-void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t pos,
-	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source)
+struct ev_token *engine_token_event(struct engine *e, const struct request *r, int32_t id,
+	int32_t pos, enum ev_code_source source, struct event *ev)
 {
-	struct event ev;
-	struct ev_token *t = &ev.u.token;
+	struct ev_token *t = &ev->u.token;
 
 	stream_vocab(&e->stream, id);
-	if (e->observe.on)
-		for (int32_t i = 0; i < s->n_candidates; i++)
-			stream_vocab(&e->stream, s->candidate[i].id);
-	ev_init(&ev, EV_token);
+	ev_init(ev, EV_token);
 	t->step = e->n_steps;
 	t->request = r->id;
 	t->pos = pos;
 	t->id = id;
+	t->source = source;
+	t->is_end = engine_is_end(e, id);
+	return t;
+}
+
+void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t pos,
+	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source)
+{
+	struct event ev;
+	struct ev_token *t = engine_token_event(e, r, id, pos, source, &ev);
+
+	if (e->observe.on)
+		for (int32_t i = 0; i < s->n_candidates; i++)
+			stream_vocab(&e->stream, s->candidate[i].id);
 	t->p = (double)s->p;
 	t->p_draw = (double)s->p_draw;
 	t->entropy = s->entropy;
 	t->hash = (int64_t)stats->hash;
-	t->source = source;
 	t->survivors = s->survivors;
 	t->rank = s->rank ? s->rank : EV_NULL_I;
 	if (e->observe.on) {
@@ -128,7 +127,6 @@ void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t 
 			(struct ev_span){ s->candidate, (size_t)s->n_candidates * sizeof s->candidate[0] };
 		t->stages = (struct ev_span){ s->stage, (size_t)s->n_stages * sizeof s->stage[0] };
 	}
-	t->is_end = engine_is_end(e, id);
 	request_charge(r, t, stream_now(&e->stream));
 	stream_emit(&e->stream, &ev);
 }
@@ -183,15 +181,6 @@ void engine_emit_window(struct engine *e, int64_t request, const struct draft_wi
 		.columns = w->columns, .cells = { w->cell, cells * sizeof *w->cell },
 		.next = { w->next, (size_t)w->columns * sizeof *w->next }, .gram = w->gram,
 		.entered = { w->entered, entered * sizeof *w->entered }, .own = w->n_own, .pool = w->pool);
-}
-
-void engine_emit_ahead(struct engine *e, const struct ev_ahead *a)
-{
-	struct event ev = { .kind = EV_ahead, .u.ahead = *a };
-
-	ev.u.ahead.step = e->n_steps;
-	ev.u.ahead.start_ns += stream_now(&e->stream) - e->step_start_ns - now_ns();
-	stream_emit(&e->stream, &ev);
 }
 
 static void count_waste(const struct engine *e, struct ev_step *s)

@@ -152,13 +152,15 @@ static inline bool engine_is_end(const struct engine *e, int32_t id)
 void engine_emit_session(struct engine *e);
 void engine_emit_memory(struct engine *e);
 void engine_emit_products(struct engine *e);
-void engine_emit_batch(struct engine *e);
 /* After a token was appended: r keeps what is computed, or, without a KV cache, gives it up. */
 void engine_keep(struct engine *e, struct request *r);
 /* Of one that is refused the first tokens of the prompt alone, so that clients who send such
  * requests fill neither memory nor disk; a conversation's turns are whole. */
 void engine_emit_request(struct engine *e, const struct request *r, bool refused);
 void engine_emit_fork(struct engine *e, const struct request *r, const struct engine_request *q);
+/* Begins the event of a token: the caller fills in what is known of it. */
+struct ev_token *engine_token_event(struct engine *e, const struct request *r, int32_t id,
+	int32_t pos, enum ev_code_source source, struct event *ev);
 void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t pos,
 	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source);
 /* engine_given.c: those whose tokens are given. */
@@ -186,7 +188,6 @@ struct engine_verdict { /* the fields of EV_draft of the same names */
 void engine_emit_draft(struct engine *e, const struct plan_item *item, int32_t node,
 	enum ev_code_verdict verdict, const struct engine_verdict *v);
 void engine_emit_window(struct engine *e, int64_t request, const struct draft_window *w);
-void engine_emit_ahead(struct engine *e, const struct ev_ahead *a);
 void engine_emit_step(struct engine *e);
 void engine_emit_finish(
 	struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
@@ -293,6 +294,8 @@ int engine_set_format(struct engine *e, const struct engine_options *o, struct e
  * e->specs, for as many tokens or bytes. */
 int32_t engine_default_pages(const struct engine *e, const struct engine_options *o);
 int engine_remake_pages(struct engine *e, int32_t page_size, struct err *err);
+/* e->specs was `old`: where it is another now, pages are made again. -1: it is `old` again. */
+int engine_take_specs(struct engine *e, const struct memory_specs *old, struct err *err);
 int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err);
 void engine_close_pages(struct engine *e);
 /* engine_pin.c: a setting changes what would be cached: all pins end, and the cache is empty. */

@@ -104,6 +104,14 @@ int engine_remake_pages(struct engine *e, int32_t page_size, struct err *err)
 	return make_pages(e, page_size, pages, err);
 }
 
+int engine_take_specs(struct engine *e, const struct memory_specs *old, struct err *err)
+{
+	if (!memcmp(&e->specs, old, sizeof *old) || !engine_remake_pages(e, e->memory.page_size, err))
+		return 0;
+	e->specs = *old;
+	return -1;
+}
+
 int engine_apply_pages(struct engine *e, struct engine_options *to, struct err *err)
 {
 	if (!to->pages)
@@ -125,11 +133,8 @@ int engine_apply_page_size(struct engine *e, struct engine_options *to, struct e
 
 int engine_apply_give_back(struct engine *e, struct engine_options *to, struct err *err)
 {
-	if (to->give_back == !e->specs.keep)
-		return 0;
+	const struct memory_specs old = e->specs;
+
 	e->specs.keep = !to->give_back;
-	if (!engine_remake_pages(e, e->memory.page_size, err))
-		return 0;
-	e->specs.keep = to->give_back;
-	return -1;
+	return engine_take_specs(e, &old, err);
 }

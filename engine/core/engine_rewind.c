@@ -43,14 +43,8 @@ static void force(struct engine *e, struct request *r, int32_t id)
 {
 	struct event ev;
 
+	engine_token_event(e, r, id, r->n_ids, EV_SOURCE_forced, &ev);
 	r->ids[r->n_ids++] = id;
-	ev_init(&ev, EV_token);
-	ev.u.token.step = e->n_steps;
-	ev.u.token.request = r->id;
-	ev.u.token.pos = r->n_ids - 1;
-	ev.u.token.id = id;
-	ev.u.token.source = EV_SOURCE_forced;
-	ev.u.token.is_end = engine_is_end(e, id);
 	stream_emit(&e->stream, &ev);
 	engine_end_if_due(e, r);
 }

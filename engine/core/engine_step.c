@@ -249,11 +249,14 @@ int64_t engine_pairs_of(const struct engine *e, const struct plan_item *item)
 	return pairs;
 }
 
-static void count_rows(struct engine *e)
+/* Tells who is in the batch, and counts its rows. */
+static void begin_items(struct engine *e)
 {
 	for (int32_t i = 0; i < e->plan.n_items; i++) {
 		const struct plan_item *item = &e->plan.item[i];
 
+		STREAM_EMIT(&e->stream, batch, .step = e->n_steps, .request = item->r->id,
+			.slot = item->r->slot, .work = item->work, .pos = item->pos, .rows = item->n_rows);
 		item->r->rows += item->n_rows;
 		item->r->pairs += engine_pairs_of(e, item);
 		if (item->work != EV_WORK_decode && item->work != EV_WORK_verify)
@@ -267,8 +270,7 @@ static void count_rows(struct engine *e)
 /* -1: the device was lost on the way. */
 static int compute(struct engine *e)
 {
-	engine_emit_batch(e);
-	count_rows(e);
+	begin_items(e);
 	engine_draft_verifying(e);
 	if (e->lost.code || (e->compute->run && e->compute->run(e, &e->lost))) {
 		e->n_steps--; /* it began, but does not count as a step */

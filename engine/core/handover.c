@@ -11,15 +11,21 @@ enum { WAIT_NS = 5000000 /* calls to the engine wait for so long, while nothing 
 
 /* ---- jobs ---- */
 
+static bool has_news(const struct handover_job *j)
+{
+	return (j->done > j->taken && !j->nan_row) || j->state >= JOB_DONE;
+}
+
+/* The first job of the request; NULL: that has news. */
 static struct handover_job *find_job(
 	struct handover *h, const struct request *r, struct prefill_rank **rank)
 {
-	for (struct prefill_rank *p = h->rank; p < h->rank + h->n; p++)
-		for (struct handover_job *j = TAILQ_FIRST(&p->jobs); j; j = TAILQ_NEXT(j, link))
-			if (j->r == r) {
-				*rank = p;
-				return j;
-			}
+	struct handover_job *j;
+
+	for (*rank = h->rank; *rank < h->rank + h->n; ++*rank)
+		TAILQ_FOREACH(j, &(*rank)->jobs, link)
+	if (r ? j->r == r : has_news(j))
+		return j;
 	return NULL;
 }
 
@@ -107,10 +113,11 @@ static struct handover_job *make_job(struct prefill_rank *p, struct request *r, 
 
 static int64_t rows_before(struct prefill_rank *p)
 {
+	const struct handover_job *j;
 	int64_t n = 0;
 
-	for (const struct handover_job *j = TAILQ_FIRST(&p->jobs); j; j = TAILQ_NEXT(j, link))
-		n += j->has.n - j->done;
+	TAILQ_FOREACH(j, &p->jobs, link)
+	n += j->has.n - j->done;
 	return n;
 }
 
@@ -241,18 +248,6 @@ static void take(struct engine *e, struct prefill_rank *p, struct handover_job *
 	handover_free_job(j);
 }
 
-/* The first job that has news. */
-static struct handover_job *find_news(struct handover *h, struct prefill_rank **rank)
-{
-	for (struct prefill_rank *p = h->rank; p < h->rank + h->n; p++)
-		for (struct handover_job *j = TAILQ_FIRST(&p->jobs); j; j = TAILQ_NEXT(j, link))
-			if ((j->done > j->taken && !j->nan_row) || j->state >= JOB_DONE) {
-				*rank = p;
-				return j;
-			}
-	return NULL;
-}
-
 void handover_begin(struct engine *e, void *state)
 {
 	struct handover_job *j;
@@ -264,7 +259,7 @@ void handover_begin(struct engine *e, void *state)
 		if (!e->handover)
 			return;
 		pthread_mutex_lock(&e->handover->lock);
-		j = find_news(e->handover, &p);
+		j = find_job(e->handover, NULL, &p);
 		pthread_mutex_unlock(&e->handover->lock);
 		if (j)
 			take(e, p, j);
@@ -286,7 +281,7 @@ void handover_wait(struct engine *e, void *state)
 	pthread_mutex_lock(&h->lock);
 	for (p = h->rank; p < h->rank + h->n; p++)
 		any |= !TAILQ_EMPTY(&p->jobs);
-	while (any && !find_news(h, &p) && wait_until(&h->moved, &h->lock, end) != ETIMEDOUT)
+	while (any && !find_job(h, NULL, &p) && wait_until(&h->moved, &h->lock, end) != ETIMEDOUT)
 		;
 	pthread_mutex_unlock(&h->lock);
 }

@@ -151,9 +151,9 @@ static struct handover_job *next_job(struct prefill_rank *p)
 
 	pthread_mutex_lock(&p->h->lock);
 	for (;;) {
-		for (j = TAILQ_FIRST(&p->jobs); j; j = TAILQ_NEXT(j, link))
-			if (j->state == JOB_WAITS)
-				break;
+		TAILQ_FOREACH(j, &p->jobs, link)
+		if (j->state == JOB_WAITS)
+			break;
 		if (j || p->quits)
 			break;
 		pthread_cond_wait(&p->h->wake, &p->h->lock);
@@ -180,6 +180,7 @@ static void end_job(struct prefill_rank *p, struct handover_job *j, uint64_t sen
 	uint64_t received, const struct err *err)
 {
 	const struct transport_count *now = &p->r.k.transport->count;
+	struct handover_job *i;
 
 	pthread_mutex_lock(&p->h->lock);
 	j->there += (int64_t)(now->sent - sent);
@@ -188,9 +189,9 @@ static void end_job(struct prefill_rank *p, struct handover_job *j, uint64_t sen
 	j->end_ns = now_ns();
 	if (err->code) {
 		p->lost = true;
-		for (struct handover_job *i = TAILQ_FIRST(&p->jobs); i; i = TAILQ_NEXT(i, link))
-			if (i == j || i->state == JOB_WAITS)
-				fail_job(i, err);
+		TAILQ_FOREACH(i, &p->jobs, link)
+		if (i == j || i->state == JOB_WAITS)
+			fail_job(i, err);
 	}
 	if (j->dropped)
 		handover_free_job(j);

@@ -118,21 +118,17 @@ static void twinning_drawn(
 	s->drawn[s->n_drawn++] = (struct twinned){ r->id, pos, id, out };
 }
 
-struct telling {
-	struct engine *e;
-	struct twinning *s;
-};
-
 static void emit(void *arg, int32_t nth, const float *row, const struct k_logit_stats *exact)
 {
-	const struct telling *t = arg;
-	const struct twinned *d = &t->s->drawn[nth];
-	const struct k_logit_stats *lossy = &t->e->stats[d->out];
-	const int32_t vocab = t->e->info.vocab;
+	struct engine *e = arg;
+	const struct twinning *s = engine_hook_state(e, &twin_hooks);
+	const struct twinned *d = &s->drawn[nth];
+	const struct k_logit_stats *lossy = &e->stats[d->out];
+	const int32_t vocab = e->info.vocab;
 	const struct price p = price_of(
-		row, exact, t->e->forward.logits + (size_t)d->out * (size_t)vocab, lossy, vocab, d->id);
+		row, exact, e->forward.logits + (size_t)d->out * (size_t)vocab, lossy, vocab, d->id);
 
-	STREAM_EMIT(&t->e->stream, price, .step = t->e->n_steps, .request = d->request, .pos = d->pos,
+	STREAM_EMIT(&e->stream, price, .step = e->n_steps, .request = d->request, .pos = d->pos,
 		.id = d->id, .kl = p.kl, .logp = p.logp, .exact_logp = p.exact_logp, .rank = p.rank,
 		.best = lossy->argmax, .exact_best = exact->argmax, .hash = (int64_t)exact->hash);
 }
@@ -140,11 +136,10 @@ static void emit(void *arg, int32_t nth, const float *row, const struct k_logit_
 static void twinning_done(struct engine *e, void *state)
 {
 	struct twinning *s = state;
-	struct telling t = { e, s };
 
 	if (!s->twin)
 		return;
-	twin_run(s->twin, emit, &t, &s->cost, &e->lost); /* a lost device ends the next step */
+	twin_run(s->twin, emit, e, &s->cost, &e->lost); /* a lost device ends the next step */
 	forget_ended(s);
 }
 

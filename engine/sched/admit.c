@@ -129,7 +129,6 @@ static void enter_slot(struct sched *s, struct request *r)
 	s->slot[slot] = r;
 	s->n_running++;
 	r->slot = slot;
-	r->state = REQUEST_RUNNING;
 	r->admitted = ++s->n_admitted;
 	s->n_decodes = 0;
 	if (r->queue_ns == EV_NULL_I)

@@ -104,6 +104,8 @@ struct sched {
 int sched_open(struct sched *s, struct memory *memory, struct prefix *prefix, struct stream *stream,
 	int32_t n_slots, struct err *e);
 void sched_close(struct sched *s); /* frees the requests that are left */
+/* Takes the settings that are no more than numbers to it. */
+void sched_set(struct sched *s, const struct engine_options *o);
 
 /* Appends to the queue. */
 int sched_add(struct sched *s, struct request *r, struct err *e);

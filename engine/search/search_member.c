@@ -46,9 +46,7 @@ static void free_member(struct search_member *m)
 	memmove(s->member + i, s->member + i + 1, (size_t)(s->n_members - i) * sizeof *s->member);
 	if (m->r)
 		m->r->owner = NULL;
-	free(m->token);
-	free(m->choice);
-	free(m);
+	free_parts(m);
 }
 
 /* The request of a member: the search's own except for its tokens. */
@@ -85,12 +83,10 @@ struct search_member *search_start(struct search *s, const int32_t *ids, int32_t
 	const struct search_token *token, int64_t sample, int32_t node, struct err *e)
 {
 	struct engine_request q = member_request(s, ids, n);
-	struct search_member *m = new_member(s, node);
+	struct search_member *m = new_member(s, node, e);
 
-	if (!m) {
-		err_set(e, ERR_MEMORY, "no memory for another branch of the search");
+	if (!m)
 		return NULL;
-	}
 	for (int32_t i = 0; i < n - s->q.n_ids; i++) {
 		m->token[i] = token[i];
 		m->logp += (double)token[i].logp;
@@ -175,6 +171,7 @@ static void emit_chosen(struct search_member *m, struct request *r, int32_t choi
 	struct engine *e = m->search->engine;
 	struct ev_candidate kept[SAMPLE_CANDIDATES];
 	int32_t n = m->n_choices < SAMPLE_CANDIDATES ? m->n_choices : SAMPLE_CANDIDATES;
+	struct ev_token *t;
 	struct event ev;
 
 	for (int32_t i = 0; i < n; i++) {
@@ -187,21 +184,14 @@ static void emit_chosen(struct search_member *m, struct request *r, int32_t choi
 			.arrival = NAN,
 			.cut = EV_CUT_kept };
 	}
-	stream_vocab(&e->stream, m->choice[choice].id);
-	ev_init(&ev, EV_token);
-	ev.u.token.step = e->n_steps;
-	ev.u.token.request = r->id;
-	ev.u.token.pos = r->n_ids - 1;
-	ev.u.token.id = m->choice[choice].id;
-	ev.u.token.p = m->choice[choice].p;
-	ev.u.token.entropy = m->entropy;
-	ev.u.token.hash = m->hash;
-	ev.u.token.source = EV_SOURCE_chosen;
-	ev.u.token.rank = choice + 1;
+	t = engine_token_event(e, r, m->choice[choice].id, r->n_ids - 1, EV_SOURCE_chosen, &ev);
+	t->p = m->choice[choice].p;
+	t->entropy = m->entropy;
+	t->hash = m->hash;
+	t->rank = choice + 1;
 	if (e->observe.on)
-		ev.u.token.candidates = (struct ev_span){ kept, (size_t)n * sizeof *kept };
-	ev.u.token.is_end = tokenizer_is_end(e->tokenizer, m->choice[choice].id);
-	request_charge(r, &ev.u.token, stream_now(&e->stream));
+		t->candidates = (struct ev_span){ kept, (size_t)n * sizeof *kept };
+	request_charge(r, t, stream_now(&e->stream));
 	stream_emit(&e->stream, &ev);
 }
 
@@ -229,12 +219,10 @@ struct search_member *search_fork(
 	struct search *s, struct search_member *from, int32_t choice, int32_t node, struct err *e)
 {
 	struct engine_request q = member_request(s, from->r->ids, from->r->n_ids);
-	struct search_member *m = new_member(s, node);
+	struct search_member *m = new_member(s, node, e);
 
-	if (!m) {
-		err_set(e, ERR_MEMORY, "no memory for another branch of the search");
+	if (!m)
 		return NULL;
-	}
 	memcpy(m->token, from->token, (size_t)(q.n_ids - s->q.n_ids) * sizeof *m->token);
 	q.parent = from->r->id;
 	q.fork_pos = q.n_ids;

@@ -247,20 +247,7 @@ int setting_put(const struct setting *s, void *base, const char *value, struct e
 
 void setting_copy(const struct setting *s, void *to, const void *from)
 {
-	static const size_t size[SETTING_TYPES] = {
-		[SETTING_FLAG] = sizeof(bool),
-		[SETTING_SWITCH] = sizeof(bool),
-		[SETTING_INT] = sizeof(int32_t),
-		[SETTING_U64] = sizeof(uint64_t),
-		[SETTING_FLOAT] = sizeof(float),
-		[SETTING_CHOICE] = sizeof(char *),
-		[SETTING_TEXT] = sizeof(char *),
-		[SETTING_FILE] = sizeof(char *),
-		[SETTING_SPEC] = sizeof(char *),
-		[SETTING_BIAS] = sizeof(struct sample_bias),
-	};
-
-	memcpy((char *)to + s->at, (const char *)from + s->at, size[s->type]);
+	memcpy((char *)to + s->at, (const char *)from + s->at, s->size);
 }
 
 int setting_check(const struct setting *s, const char *value, struct err *e)
