@@ -174,8 +174,7 @@ static void on_session(struct measured *m, const struct ev_session *s)
 	m->engine.page_size = (int32_t)s->page_size;
 	m->engine.pages = (int32_t)s->pages;
 	m->engine.ctx = (int32_t)s->ctx;
-	snprintf(m->point.model, sizeof m->point.model, "%.*s", (int)s->model_name.size,
-		s->model_name.size ? (const char *)s->model_name.data : "");
+	ev_copy(m->point.model, sizeof m->point.model, s->model_name);
 }
 
 static void on_event(void *arg, const struct history *h, const struct event *ev)

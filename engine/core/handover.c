@@ -24,8 +24,8 @@ static struct handover_job *find_job(
 
 	for (*rank = h->rank; *rank < h->rank + h->n; ++*rank)
 		TAILQ_FOREACH(j, &(*rank)->jobs, link)
-	if (r ? j->r == r : has_news(j))
-		return j;
+			if (r ? j->r == r : has_news(j))
+				return j;
 	return NULL;
 }
 
@@ -117,7 +117,7 @@ static int64_t rows_before(struct prefill_rank *p)
 	int64_t n = 0;
 
 	TAILQ_FOREACH(j, &p->jobs, link)
-	n += j->has.n - j->done;
+		n += j->has.n - j->done;
 	return n;
 }
 

@@ -152,8 +152,8 @@ static struct handover_job *next_job(struct prefill_rank *p)
 	pthread_mutex_lock(&p->h->lock);
 	for (;;) {
 		TAILQ_FOREACH(j, &p->jobs, link)
-		if (j->state == JOB_WAITS)
-			break;
+			if (j->state == JOB_WAITS)
+				break;
 		if (j || p->quits)
 			break;
 		pthread_cond_wait(&p->h->wake, &p->h->lock);
@@ -190,8 +190,8 @@ static void end_job(struct prefill_rank *p, struct handover_job *j, uint64_t sen
 	if (err->code) {
 		p->lost = true;
 		TAILQ_FOREACH(i, &p->jobs, link)
-		if (i == j || i->state == JOB_WAITS)
-			fail_job(i, err);
+			if (i == j || i->state == JOB_WAITS)
+				fail_job(i, err);
 	}
 	if (j->dropped)
 		handover_free_job(j);

@@ -152,7 +152,7 @@ static int go_on(struct search *s, struct heir *heir, int32_t n, struct err *e)
 		engine_end_if_due(s->engine, m->r);
 	}
 	for (int32_t j = 0; j < n; j++)
-		if (first[j] && search_append(s, heir[j].m, heir[j].choice, e))
+		if (first[j] && search_append(s, heir[j].m, heir[j].choice))
 			return -1;
 	return 0;
 }

@@ -234,11 +234,10 @@ struct search_member *search_fork(
 	return m;
 }
 
-int search_append(struct search *s, struct search_member *m, int32_t choice, struct err *e)
+int search_append(struct search *s, struct search_member *m, int32_t choice)
 {
 	struct request *r = m->r;
 
-	(void)e;
 	take_choice(m, r, m, choice);
 	emit_chosen(m, r, choice);
 	engine_end_if_due(s->engine, r);

@@ -318,37 +318,31 @@ void setting_text(const struct setting *s, const void *base, char *buf, size_t c
 /* ---- help ---- */
 
 /* What listed() has; else "; NAME: ngram, jacobi": what more() offers, each up to a colon, once. */
-static size_t more_text(const struct setting *s, char *buf, size_t cap)
+static void add_more(const struct setting *s, char *buf, size_t cap)
 {
 	const char *(*next)(int) = s->listed ? s->listed : s->arg ? s->more : NULL;
 	const char *word, *last = "";
-	size_t n = 0, size = 0;
+	size_t size = 0;
 
-	for (int i = 0; next && (word = next(i)) && n < cap; i++) {
+	for (int i = 0; next && (word = next(i)); i++) {
 		if (!strncmp(word, last, size) && size == strcspn(word, ":"))
 			continue;
 		size = strcspn(word, ":");
-		n += (size_t)snprintf(buf + n, cap - n, "%s%.*s",
-			*last       ? ", "
-			: s->listed ? ""
-						: "; NAME: ",
-			(int)size, word);
+		text_append(buf, cap, *last ? ", " : s->listed ? "" : "; NAME: ", "%.*s", (int)size, word);
 		last = word;
 	}
-	return n;
 }
 
 const char *setting_doc(const struct setting *s, const void *base, char *buf, size_t cap)
 {
 	char value[64] = "";
-	size_t n = (size_t)snprintf(buf, cap, "%s", s->doc);
 
-	if (n < cap)
-		n += more_text(s, buf + n, cap - n);
+	snprintf(buf, cap, "%s", s->doc);
+	add_more(s, buf, cap);
 	if (base)
 		setting_text(s, base, value, sizeof value);
-	if (*value && n < cap)
-		snprintf(buf + n, cap - n, " (%s%s)", value,
+	if (*value)
+		text_append(buf, cap, "", " (%s%s)", value,
 			s->effect == SETTING_LOSSY ? "; lossy if it is another" : "");
 	return buf;
 }
