@@ -198,8 +198,6 @@ int engine_check_options(
 int engine_apply_settings(struct engine *e, struct err *err);
 /* Applies the settings in `to` to the engine, and may write the resulting values into `to`. */
 typedef int setting_apply(struct engine *e, struct engine_options *to, struct err *err);
-/* setting_table.c: of each row of engine_settings; NULL: setting the field is enough. */
-extern setting_apply *const setting_table[N_ENGINE_SETTINGS];
 setting_apply engine_apply_copied, engine_apply_budget, engine_apply_prefix, engine_apply_policy,
 	engine_apply_spec, engine_apply_shadow, engine_apply_page_size, engine_apply_pages,
 	engine_apply_every, engine_apply_visible, engine_apply_skip, engine_apply_attention,

@@ -296,6 +296,13 @@ int engine_apply_cuda_mode(struct engine *e, struct engine_options *to, struct e
 
 /* ---- all of them ---- */
 
+/* Of each row of engine_settings; NULL: setting the field is enough. What a setting changes is in
+ * the file of that part. */
+static setting_apply *const setting_table[N_ENGINE_SETTINGS] = {
+#define ENGINE(type, field, initial, apply, ...) apply,
+#include "engine/settings/settings.def"
+};
+
 /* Refuses values out of range; `out` gets the options, with defaults for choices that were left
  * out. */
 int engine_check_options(
