@@ -56,14 +56,17 @@ int engine_apply_shadow(struct engine *e, struct engine_options *to, struct err 
 	const char *list = to->shadow;
 	struct shadowing *s = shadowing_of(e);
 	struct shadow *opened = NULL;
+	const bool on = strcmp(list, "off") != 0;
 
+	if (!s) /* a table of hooks without this one */
+		return on ? err_set(err, ERR_USAGE, "shadow %.40s: this program has none", list) : 0;
 	if (strlen(list) >= sizeof s->list)
 		return err_set(err, ERR_USAGE, "the shadow setting is too long");
-	if (strcmp(list, "off") != 0 && e->model && e->model->diffusion.on)
+	if (on && e->model && e->model->diffusion.on)
 		return err_set(
 			err, ERR_USAGE, "shadow %.40s: a diffusion model has no next token to guess", list);
-	if (strcmp(list, "off") != 0 && (engine_need_cost(e, DRAFT_COST_ROWS, err) ||
-										shadow_open(&opened, list, &e->draft.env, err)))
+	if (on && (engine_need_cost(e, DRAFT_COST_ROWS, err) ||
+				  shadow_open(&opened, list, &e->draft.env, err)))
 		return -1;
 	shadow_close(s->now);
 	s->now = opened;
