@@ -1,8 +1,6 @@
-/* The error that memory ran out. Part of base/: may be included from everywhere. Thread: any; no
- * state. */
+/* The error of a call that gets no memory: what it is for goes into the text, as printf's. */
 #pragma once
 
 #include "base/err.h"
 
-/* "no memory for …". Returns -1 always, as err_set() does. */
-int no_memory(struct err *e, const char *what, ...) __attribute__((format(printf, 2, 3)));
+#define err_no_memory(e, ...) err_set(e, ERR_MEMORY, "no memory for " __VA_ARGS__)

@@ -75,7 +75,7 @@ static int print_answer(struct batch *b, struct answer *a, struct err *e)
 	size_t size;
 	char *text = b->no_memory ? NULL : prompt_answer(b->c, b->tokenizer, a->ids, a->n, &size);
 	if (!text)
-		return no_memory(e, "the answer to line %lld", (long long)a->line);
+		return err_no_memory(e, "the answer to line %lld", (long long)a->line);
 	json_put(&j, "{'line': %ld, 'finish': %s", a->line, ev_code_name("finish", a->reason));
 	json_ids(&j, "prompt", a->prompt, a->n_prompt);
 	json_ids(&j, "ids", a->ids, a->n);
@@ -179,7 +179,7 @@ int batch_run(const struct cli *c, const char *path, struct err *e)
 	b.n_answers = 2 * engine_info(s.engine)->slots;
 	b.answer = calloc((size_t)b.n_answers, sizeof *b.answer);
 	if (!b.answer)
-		no_memory(e, "%d prompts at once", b.n_answers);
+		err_no_memory(e, "%d prompts at once", b.n_answers);
 	else if (run_all(&b, s.engine, data, size, e))
 		give_up(&b, s.engine);
 out:

@@ -367,7 +367,7 @@ int cli_settings(struct cli *c, const char *text, char **words, struct err *e)
 	int n, used = 1;
 
 	if (!(*words = strdup(text)))
-		return no_memory(e, "settings");
+		return err_no_memory(e, "settings");
 	n = cut_words(*words, word, CLI_MAX_GIVEN);
 	for (int i = 0; i < n; i += used) {
 		const int before = c->n_given;

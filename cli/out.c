@@ -72,7 +72,7 @@ int out_begin(struct err *e)
 {
 	FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = write_out });
 	if (!f)
-		return no_memory(e, "standard output");
+		return err_no_memory(e, "standard output");
 	out.terminal = isatty(STDOUT_FILENO);
 	setvbuf(f, NULL, out.terminal ? _IOLBF : _IOFBF, BUFFER);
 	stdout = f;

@@ -43,7 +43,7 @@ static int print_json(
 		char *text = prompt_answer(c, t, a->ids, (size_t)a->n, &size);
 
 		if (!text)
-			return no_memory(e, "an answer");
+			return err_no_memory(e, "an answer");
 		json_put(&j,
 			"{'rank': %d, 'request': %ld, 'score': %.9g, 'logp': %.9g, 'tokens': %d, "
 			"'finish': %s",
@@ -63,7 +63,7 @@ static int print_best(
 	char *text = prompt_answer(c, t, v->answer[0].ids, (size_t)v->answer[0].n, &size);
 
 	if (!text)
-		return no_memory(e, "the answer");
+		return err_no_memory(e, "the answer");
 	fwrite(text, 1, size, stdout);
 	if ((!size || text[size - 1] != '\n') && (isatty(STDOUT_FILENO) || !c->raw))
 		putchar('\n');

@@ -379,7 +379,7 @@ int serve_lines(const struct cli *c, struct serve *s, const struct serve_lines *
 	if (l.kept)
 		run(&l, e);
 	else
-		no_memory(e, "the names of %d recordings", o->record_keep);
+		err_no_memory(e, "the names of %d recordings", o->record_keep);
 	for (int32_t i = o->replicas - 1; i >= 0; i--)
 		cli_close(&l.session[l.at][i], c, e);
 	while (l.n_kept)

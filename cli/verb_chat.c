@@ -128,7 +128,7 @@ static int go_to(const struct cli *c, const struct tui_then *then, const char *b
 			chat   ? then->path
 			: back ? back
 				   : "") < 0)
-		return no_memory(e, "a command");
+		return err_no_memory(e, "a command");
 	if (chat || back)
 		argv[n++] = option;
 	if (!chat) {

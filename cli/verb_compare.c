@@ -100,9 +100,9 @@ static int take_prompts(struct job *j, const struct cli *c, struct err *e)
 		*label = shipped ? NULL : c->operand[2 + i];
 		j->text[i] = shipped ? load_prompt(EVERY * i, label) : strdup(*label);
 		if (!j->text[i])
-			return no_memory(e, "prompts");
+			return err_no_memory(e, "prompts");
 	}
-	return j->prompt && j->text ? 0 : no_memory(e, "prompts");
+	return j->prompt && j->text ? 0 : err_no_memory(e, "prompts");
 }
 
 static int encode_prompts(struct job *j, int i, struct err *e)
@@ -111,7 +111,7 @@ static int encode_prompts(struct job *j, int i, struct err *e)
 
 	s->ids = calloc((size_t)j->n_prompts, sizeof *s->ids);
 	if (!s->ids)
-		return no_memory(e, "prompts");
+		return err_no_memory(e, "prompts");
 	prompt_note_template(&s->cli, s->session.engine);
 	for (int k = 0; k < j->n_prompts; k++) {
 		if (prompt_ids(&s->cli, s->session.engine, j->text[k], strlen(j->text[k]), &s->ids[k],

@@ -41,7 +41,7 @@ static int run_batch(
 	int more = 1;
 
 	if (!ids)
-		return no_memory(e, "%d tokens", depth);
+		return err_no_memory(e, "%d tokens", depth);
 	for (int32_t b = 0; b < batch && more > 0; b++) {
 		const struct engine_request q =
 			engine_own_request(EV_REQUEST_KIND_load, ids, depth, info->ctx - depth, "formulas");

@@ -291,7 +291,7 @@ static int load_verb(const struct cli *c, struct err *e)
 	int rc;
 
 	if (!r)
-		return no_memory(e, "a load");
+		return err_no_memory(e, "a load");
 	r->bar.quiet = opts.load.quiet;
 	r->o.progress = progress;
 	r->o.arg = r;

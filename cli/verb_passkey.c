@@ -75,7 +75,7 @@ static int ids_of(const struct passkey *p, int32_t n_filler, const struct trial 
 	size_t size;
 	char *text = text_of(n_filler, t, &size);
 	const int rc =
-		text ? prompt_encode(p->tokenizer, text, size, ids, n, e) : no_memory(e, "the text");
+		text ? prompt_encode(p->tokenizer, text, size, ids, n, e) : err_no_memory(e, "the text");
 
 	free(text);
 	return rc;
@@ -254,7 +254,7 @@ static int passkey_verb(const struct cli *c, struct err *e)
 
 	p.trial = calloc((size_t)p.n, sizeof *p.trial);
 	if (!p.trial)
-		return no_memory(e, "%d keys", p.n);
+		return err_no_memory(e, "%d keys", p.n);
 	if (!cli_open(&s, c, on_event, &p, e)) {
 		p.tokenizer = engine_tokenizer(s.engine);
 		if (!fit_length(&p, e) && !ask_all(&p, s.engine, c->answer.params.seed, e)) {

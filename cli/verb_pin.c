@@ -52,7 +52,7 @@ static char *body_of(const char *file, struct err *e)
 	body = json_take(&j, &size);
 	free(text);
 	if (!body)
-		no_memory(e, "the text");
+		err_no_memory(e, "the text");
 	return body;
 }
 

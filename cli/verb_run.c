@@ -105,7 +105,7 @@ static int emit_json(struct run *r, const struct ev_token *t, struct gguf_text b
 	size_t cap = bytes.size + 8;
 	char *whole = malloc(cap);
 	if (!whole)
-		return no_memory(e, "the answer");
+		return err_no_memory(e, "the answer");
 	json_put(&j, "{'pos': %ld, 'id': %ld", t->pos, t->id);
 	json_bytes(&j, "text", whole, utf8_stream_feed(&r->stream, bytes.data, bytes.size, whole, cap));
 	json_real(&j, "p", t->p, 9);
@@ -136,7 +136,7 @@ static int emit(struct run *r, struct err *e)
 			return -1;
 	}
 	r->n_tokens = r->n_prices = 0;
-	return r->no_memory ? no_memory(e, "the answer") : out_flush(e);
+	return r->no_memory ? err_no_memory(e, "the answer") : out_flush(e);
 }
 
 /* Prints what is still held back when the answer has ended. */

@@ -53,7 +53,7 @@ static int score_text(
 	int more = 1;
 	s->logp = calloc((size_t)s->n, sizeof *s->logp);
 	if (!s->logp)
-		return no_memory(e, "%d tokens", s->n);
+		return err_no_memory(e, "%d tokens", s->n);
 	if (engine_submit(engine, &q, e) < 0)
 		return -1;
 	while (engine_info(engine)->start >= 0 && ids[s->first] != engine_info(engine)->start)

@@ -332,7 +332,7 @@ static int simulate_verb(const struct cli *c, struct err *e)
 	int rc;
 
 	if (!r)
-		return no_memory(e, "a simulation");
+		return err_no_memory(e, "a simulation");
 	r->bar.quiet = opts.load.quiet;
 	r->s.fleet.progress = progress;
 	r->s.fleet.arg = r;

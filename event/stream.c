@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/no_memory.h"
 #include "base/clock.h"
 
 int stream_open(
@@ -13,7 +14,7 @@ int stream_open(
 		.start_ns = now_ns(), .text = text, .text_arg = text_arg, .n_vocab = n_vocab
 	};
 	s->emitted = calloc((size_t)n_vocab + 1, 1);
-	return s->emitted ? 0 : err_set(e, ERR_MEMORY, "no memory for the event stream");
+	return s->emitted ? 0 : err_no_memory(e, "the event stream");
 }
 
 void stream_close(struct stream *s)

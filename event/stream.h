@@ -34,5 +34,8 @@ int stream_add(struct stream *s, ev_sink *fn, void *arg);
 void stream_begin(struct stream *s);
 int64_t stream_now(const struct stream *s); /* ns since the session began */
 void stream_emit(struct stream *s, struct event *ev);
+/* An event of this kind with these fields, as .field = value: one that is not named is 0. */
+#define STREAM_EMIT(s, name, ...)                                                                  \
+	stream_emit(s, &(struct event){ .kind = EV_##name, .u.name = { __VA_ARGS__ } })
 /* Makes sure that the text of an id is in the stream. */
 void stream_vocab(struct stream *s, int64_t id);

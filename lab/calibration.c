@@ -37,7 +37,7 @@ static int one_load(struct one_layer *o, const struct calibration *c, int32_t i,
 	struct model_loader l = { g, &o->weights, &m->config, e, i, NULL };
 
 	if (layer_like(&o->layer, &m->layer[i]))
-		return no_memory(e, "a layer");
+		return err_no_memory(e, "a layer");
 	if (weights_open(&o->weights, g, m->kernels, e))
 		return -1;
 	model_load_layer(&l, &o->layer, i);
@@ -92,7 +92,7 @@ static int input_open(struct quant_input *in, int32_t n, bool hessian, struct er
 	in->hessian = hessian ? calloc(cols * cols, sizeof *in->hessian) : NULL;
 	if (in->sum_abs && in->sum_squares && in->max_abs && (in->hessian || !hessian))
 		return 0;
-	return no_memory(e, "a Hessian of %d columns", n);
+	return err_no_memory(e, "a Hessian of %d columns", n);
 }
 
 void calibration_free(struct quant_input in[CALIBRATION_INPUTS])
@@ -137,7 +137,7 @@ static int input_add(struct k_ctx *kernels, struct quant_input *in, const float 
 	int rc = 0;
 
 	if (hessian && !t)
-		return no_memory(e, "%d inputs", rows);
+		return err_no_memory(e, "%d inputs", rows);
 	for (int32_t r = 0; r < rows; r++)
 		for (int32_t j = 0; j < in->n; j++) {
 			const float v = x[(size_t)r * (size_t)in->n + (size_t)j], a = fabsf(v);
@@ -320,7 +320,7 @@ static int open_memory(struct calibration *c, struct err *e)
 	c->x = calloc(tokens * (size_t)m->config.dim, sizeof *c->x);
 	c->pages = calloc((size_t)n_pages, sizeof *c->pages);
 	if (!c->ids || !c->x || !c->pages)
-		return no_memory(e, "%zu tokens of calibration", tokens);
+		return err_no_memory(e, "%zu tokens of calibration", tokens);
 	for (int32_t i = 0; i < n_pages; i++)
 		c->pages[i] = i;
 	c->specs = c->engine->specs;

@@ -70,7 +70,7 @@ static int open_plan(struct change *c, struct err *e)
 	p->n = gguf_n_tensors(c->g);
 	p->tensor = calloc((size_t)p->n + 1, sizeof *p->tensor);
 	if (!p->tensor)
-		return no_memory(e, "%d tensors", p->n);
+		return err_no_memory(e, "%d tensors", p->n);
 	for (int32_t i = 0; i < p->n; i++) {
 		const struct gguf_tensor *from = gguf_tensor_at(c->g, i);
 
@@ -141,7 +141,7 @@ int change_room(struct change *c, size_t bytes, struct err *e)
 	uint8_t *more = bytes > c->cap ? realloc(c->piece, bytes) : c->piece;
 
 	if (!more)
-		return no_memory(e, "%zu MB of a tensor", bytes >> 20);
+		return err_no_memory(e, "%zu MB of a tensor", bytes >> 20);
 	c->piece = more;
 	c->cap = bytes > c->cap ? bytes : c->cap;
 	return 0;

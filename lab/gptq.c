@@ -125,7 +125,7 @@ static int fill(struct gptq *g, const float *h, double damping, struct err *e)
 	int tries = 0;
 
 	if (!r)
-		return no_memory(e, "a Hessian of %d columns", g->n);
+		return err_no_memory(e, "a Hessian of %d columns", g->n);
 	load(g, h, damping, g->u);
 	while (!factorise(g->kernels, g->u, g->n) && tries++ < TRIES) {
 		damping = damping > 0 ? 2 * damping : 1e-6;
@@ -157,7 +157,7 @@ static int order_columns(struct gptq *g, const float *h, bool act_order, struct 
 	struct by_input *by = malloc((size_t)g->n * sizeof *by);
 
 	if (!by)
-		return no_memory(e, "%d columns", g->n);
+		return err_no_memory(e, "%d columns", g->n);
 	for (int32_t i = 0; i < g->n; i++) {
 		by[i] = (struct by_input){ (double)h[(size_t)i * (size_t)g->n + (size_t)i], i };
 		g->dead[i] = !(by[i].size > 0);
@@ -179,7 +179,7 @@ int gptq_open(struct gptq *g, struct k_ctx *kernels, const float *h, int32_t n, 
 		.order = malloc((size_t)n * sizeof *g->order),
 		.dead = calloc((size_t)n, sizeof *g->dead) };
 	if (!g->u || !g->order || !g->dead)
-		no_memory(e, "a Hessian of %d columns", n);
+		err_no_memory(e, "a Hessian of %d columns", n);
 	if (!e->code && !order_columns(g, h, act_order, e) && !fill(g, h, damping, e))
 		return 0;
 	gptq_close(g);

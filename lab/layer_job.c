@@ -44,7 +44,7 @@ static int set_apart(
 	*apart = calloc((size_t)in->n, sizeof **apart);
 	if (!score || !*apart) {
 		free(score);
-		return no_memory(e, "%d columns", in->n);
+		return err_no_memory(e, "%d columns", in->n);
 	}
 	for (int32_t c = 0; c < in->n; c++) {
 		score[c] = (float)-in->sum_abs[c];
@@ -179,7 +179,7 @@ static int scale_input(struct job *job, int32_t input, struct err *e)
 	bool all = writer;
 
 	if (!s)
-		return no_memory(e, "%d factors", in->n);
+		return err_no_memory(e, "%d factors", in->n);
 	for (int32_t i = 0; i < job->p->n; i++) {
 		const struct layer_part *p = &job->p->part[i];
 

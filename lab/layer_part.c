@@ -48,7 +48,7 @@ static int read_part(
 	p->out = malloc(t->to.bytes);
 	p->raw = done ? NULL : malloc(t->from->bytes);
 	if (!p->w || !p->out || (!p->raw && !done))
-		return no_memory(e, "tensor %s", t->from->name);
+		return err_no_memory(e, "tensor %s", t->from->name);
 	if (done ? partial_read(&c->file, c->plan.head.size + t->offset, p->out, t->to.bytes, e)
 			 : change_read(t, p->raw, p->w, e))
 		return -1;
@@ -75,7 +75,7 @@ int layer_parts_read(struct layer_parts *p, struct change *c, const struct chang
 	*p = (struct layer_parts){ .change = c, .layer = t->layer };
 	p->part = calloc((size_t)n, sizeof *p->part);
 	if (!p->part)
-		return no_memory(e, "a layer");
+		return err_no_memory(e, "a layer");
 	p->n = n;
 	for (int32_t i = 0; i < n && !e->code; i++)
 		read_part(c, &p->part[i], &t[i], done, e);
@@ -100,7 +100,7 @@ int layer_part_take(struct layer_part *p, struct err *e)
 	float *w = malloc((size_t)n * sizeof *w);
 
 	if (!w)
-		return no_memory(e, "tensor %s", p->t->from->name);
+		return err_no_memory(e, "tensor %s", p->t->from->name);
 	k_decode(p->t->to.type, p->out, n, w);
 	free(p->w);
 	p->w = w;
@@ -121,7 +121,7 @@ static int put_weights(struct memory_file *m, const struct layer_parts *p, struc
 	uint64_t at = start;
 
 	if (!data)
-		return no_memory(e, "a layer of %zu MB", (size_t)m->head.offset >> 20);
+		return err_no_memory(e, "a layer of %zu MB", (size_t)m->head.offset >> 20);
 	m->head.data = data;
 	memset(data + start, 0, m->head.offset);
 	for (int32_t i = 0; i < p->n; i++) {

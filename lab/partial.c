@@ -108,7 +108,7 @@ int partial_open(struct partial *p, const char *path, const uint8_t *head, size_
 		.fd = -1,
 		.sums = -1 };
 	if (!p->name || !p->sums_name)
-		no_memory(e, "a path");
+		err_no_memory(e, "a path");
 	else if (!open_file(p, head, n, e))
 		return 0;
 	let_go(p);

@@ -58,7 +58,7 @@ static int mark_channels(struct prune *p, const struct layer_parts *parts,
 		for (int32_t i = 0; i < ffn; i++)
 			gone->channel[i] = marks[i / unit];
 	} else {
-		no_memory(e, "%d channels", ffn);
+		err_no_memory(e, "%d channels", ffn);
 	}
 	free(score);
 	free(marks);

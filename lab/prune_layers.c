@@ -38,7 +38,7 @@ static int measure(struct prune *p, struct err *e)
 		malloc((size_t)text->n * (size_t)text->length * (size_t)m->dim * sizeof *before);
 
 	if (!before)
-		return no_memory(e, "a text of %d tokens", text->n * text->length);
+		return err_no_memory(e, "a text of %d tokens", text->n * text->length);
 	for (int32_t i = 0, n; i < plan->n && !e->code; i += n) {
 		const int32_t layer = plan->tensor[i].layer;
 

@@ -185,7 +185,7 @@ static int cut_part(
 		else
 			cut_columns(part, marks, buf);
 	} else {
-		no_memory(e, "tensor %s", part->t->from->name);
+		err_no_memory(e, "tensor %s", part->t->from->name);
 	}
 	free(marks);
 	free(buf);
@@ -200,7 +200,7 @@ int prune_cut(
 	struct prune_gone gone = { all, all + m->n_heads, all + m->n_heads + m->n_kv_heads };
 
 	if (!all)
-		return no_memory(e, "the parts of a layer");
+		return err_no_memory(e, "the parts of a layer");
 	if (!p->o->method->parts(p, parts, in, &gone, e))
 		for (int32_t i = 0; i < parts->n && !e->code; i++)
 			cut_part(p, &parts->part[i], &gone, e);

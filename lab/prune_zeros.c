@@ -105,7 +105,7 @@ static int zero_matrix(struct prune *p, struct layer_part *part, struct err *e)
 	if (!score || !gone) {
 		free(score);
 		free(gone);
-		return no_memory(e, "tensor %s", part->t->from->name);
+		return err_no_memory(e, "tensor %s", part->t->from->name);
 	}
 	for (int64_t i = 0; i < n; i++)
 		score[i] = fabsf(part->w[i]);

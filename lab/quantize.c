@@ -266,7 +266,7 @@ static int whole_scales(
 		return 0;
 	x = malloc((size_t)n * sizeof *x);
 	if (!x)
-		return no_memory(e, "tensor %s", t->from->name);
+		return err_no_memory(e, "tensor %s", t->from->name);
 	rc = change_room(c, t->from->bytes, e) || change_read(t, c->piece, x, e) ||
 		 form_scales_make(&t->form, s, x, n / t->from->dim[0], t->from->dim[0], e);
 	free(x);

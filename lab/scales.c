@@ -126,7 +126,7 @@ static int search(struct k_ctx *kernels, struct trial *t, const struct k_matrix 
 	float *tried = malloc(bytes);
 
 	if (!tried)
-		return no_memory(e, "%d factors", t->in->n);
+		return err_no_memory(e, "%d factors", t->in->n);
 	found->error = INFINITY;
 	t->s = tried;
 	for (int i = 0; i < ALPHAS && !e->code; i++) {
@@ -169,7 +169,7 @@ int awq_scales(struct k_ctx *kernels, const struct quant_input *in,
 		k_pack(kernels, &h, in->hessian);
 		rc = search(kernels, &t, &h, readers, n_readers, s, found, e);
 	} else {
-		no_memory(e, "the outputs of %lld rows", (long long)most);
+		err_no_memory(e, "the outputs of %lld rows", (long long)most);
 	}
 	k_free(kernels, h.data);
 	free(t.change);

@@ -57,7 +57,7 @@ int told_begin(struct told *t, int32_t layer, const struct layer_parts *p, struc
 	t->before = malloc(size);
 	t->exact = malloc(size);
 	if (!t->before || !t->exact)
-		return no_memory(e, "what a layer computes");
+		return err_no_memory(e, "what a layer computes");
 	memcpy(t->before, c->x, size);
 	if (layer_pass(p, NULL, 0, e))
 		return -1;
@@ -77,7 +77,7 @@ static int round_copy(struct layer_part *p, struct err *e)
 	p->w = NULL;
 	p->out = malloc(p->t->to.bytes);
 	if (!p->out)
-		return no_memory(e, "tensor %s", p->t->from->name);
+		return err_no_memory(e, "tensor %s", p->t->from->name);
 	rc = form_scales_make(&p->t->form, &scales, w, p->rows, p->cols, e);
 	for (int64_t r = 0; r < p->rows && !rc; r++)
 		form_row(&p->t->form, &scales, r, w + r * p->cols, p->cols, p->out + (size_t)r * row);
@@ -94,7 +94,7 @@ int told_nearest(struct told *t, const struct layer_parts *p, struct err *e)
 		return 0;
 	copy.part = calloc((size_t)p->n, sizeof *copy.part);
 	if (!copy.part)
-		return no_memory(e, "a layer");
+		return err_no_memory(e, "a layer");
 	for (int32_t i = 0; i < p->n; i++) {
 		copy.part[i] = p->part[i];
 		copy.part[i].out = NULL;

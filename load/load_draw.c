@@ -1,5 +1,6 @@
 /* Curves and requests of a load, drawn on a terminal and as SVG: see load.h. */
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,26 +134,40 @@ static int64_t queue_columns(
 	return most;
 }
 
-/* At most `most` of those kept, evenly, in order of arrival; malloc'd, NULL without memory. */
-static const struct tally_request **chosen(const struct load_point *p, int64_t most, int64_t *n)
+/* At most `most` of those kept, evenly, in order of arrival, and from when to when they are;
+ * malloc'd. */
+static const struct tally_request **chosen(
+	const struct load_point *p, int64_t most, int64_t *n, double *from, double *to)
 {
-	const int64_t all = p->tally.n_kept;
-	const struct tally_request **r = malloc((size_t)(all + 1) * sizeof *r);
+	const struct tally_request **r = malloc((size_t)(p->tally.n_kept + 1) * sizeof *r);
+	const int64_t all = r ? p->tally.n_kept : 0;
 
 	*n = all < most ? all : most;
-	for (int64_t i = 0; r && i < all; i++)
+	for (int64_t i = 0; i < all; i++)
 		r[i] = &p->tally.kept[i];
 	if (r)
 		qsort(r, (size_t)all, sizeof *r, by_number);
-	for (int64_t i = 0; r && i < *n; i++)
+	*from = *to = all ? r[0]->arrived_s : 0;
+	for (int64_t i = 0; i < *n; i++) {
 		r[i] = r[i * all / *n];
+		*to = fmax(*to, r[i]->ended_s);
+	}
 	return r;
+}
+
+static double first_of(const struct tally_request *r)
+{
+	return isnan(r->first_s) ? r->ended_s : r->first_s;
+}
+
+static double admitted_of(const struct tally_request *r)
+{
+	return isnan(r->admitted_s) ? first_of(r) : r->admitted_s;
 }
 
 static void draw_row(const struct tally_request *r, double from, double per, int w, char *cell)
 {
-	const double first = isnan(r->first_s) ? r->ended_s : r->first_s;
-	const double admitted = isnan(r->admitted_s) ? first : r->admitted_s;
+	const double first = first_of(r), admitted = admitted_of(r);
 
 	memset(cell, ' ', (size_t)w);
 	cell[w] = '\0';
@@ -192,19 +207,17 @@ static void draw_queue(const struct load_point *p, double from, double per, int 
 void load_gantt(const struct load_point *p, int w, int h, FILE *out)
 {
 	char cell[MOST_W + 1];
+	double from, to;
 	int64_t n;
-	const struct tally_request **r = chosen(p, within(h, 1, 1000), &n);
-	double from = n && r ? r[0]->arrived_s : 0, to = from;
+	const struct tally_request **r = chosen(p, within(h, 1, 1000), &n, &from, &to);
 
 	w = within(w - 18, 10, MOST_W);
-	for (int64_t i = 0; r && i < n; i++)
-		to = fmax(to, r[i]->ended_s);
-	for (int64_t i = 0; r && i < n && to > from; i++) {
+	for (int64_t i = 0; i < n && to > from; i++) {
 		draw_row(r[i], from, w / (to - from), w, cell);
 		fprintf(out, "%6lld %4d+%-4d |%s\n", (long long)r[i]->number, r[i]->n_prompt,
 			r[i]->n_output, cell);
 	}
-	if (n && r && to > from)
+	if (to > from)
 		draw_queue(p, from, w / (to - from), w, out);
 	if (n)
 		fprintf(out,
@@ -236,9 +249,16 @@ static void svg_begin(int h, FILE *out)
 		W, h, W, h);
 }
 
-static void svg_text(double x, double y, const char *anchor, const char *text, FILE *out)
+static void __attribute__((format(printf, 5, 6)))
+svg_text(FILE *out, double x, double y, const char *anchor, const char *fmt, ...)
 {
-	fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, y, anchor, text);
+	va_list args;
+
+	fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
+	va_start(args, fmt);
+	vfprintf(out, fmt, args);
+	va_end(args);
+	fprintf(out, "</text>\n");
 }
 
 static double svg_x(const struct frame *f, const struct load_point *p)
@@ -253,27 +273,22 @@ static double svg_y(const struct frame *f, const struct load_point *p)
 
 static void svg_axes(const struct frame *f, FILE *out)
 {
-	char text[32];
-
 	for (double v = f->least; v <= f->most; v++) {
 		const double y = TOP + (f->most - v) / (f->most - f->least) * (H - TOP - BOTTOM);
 
 		fprintf(out, "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/>\n", LEFT, y, W - RIGHT);
-		snprintf(text, sizeof text, "%g s", pow(10, v));
-		svg_text(LEFT - 6, y + 4, "end", text, out);
+		svg_text(out, LEFT - 6, y + 4, "end", "%g s", pow(10, v));
 	}
-	for (int i = 0; i <= 5; i++) {
-		snprintf(text, sizeof text, "%.4g", f->right * i / 5);
-		svg_text(LEFT + (W - LEFT - RIGHT) * i / 5.0, H - BOTTOM + 18, "middle", text, out);
-	}
-	svg_text((LEFT + W - RIGHT) / 2.0, H - 16, "middle", "tokens/s, and mean time to the end", out);
+	for (int i = 0; i <= 5; i++)
+		svg_text(out, LEFT + (W - LEFT - RIGHT) * i / 5.0, H - BOTTOM + 18, "middle", "%.4g",
+			f->right * i / 5);
+	svg_text(out, (LEFT + W - RIGHT) / 2.0, H - 16, "middle", "tokens/s, and mean time to the end");
 }
 
 static void svg_policy(const struct frame *f, const struct load_point *p, int n, int k, FILE *out)
 {
 	const int knee = load_knee(p, n);
 	const char *c = colour[k % COLOURS];
-	char text[32];
 
 	fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", c);
 	for (int i = 0; i < n; i++)
@@ -285,12 +300,11 @@ static void svg_policy(const struct frame *f, const struct load_point *p, int n,
 			continue;
 		fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" fill=\"%s\" stroke=\"%s\"/>\n",
 			svg_x(f, &p[i]), svg_y(f, &p[i]), i == knee ? 7 : 3, i == knee ? "none" : c, c);
-		snprintf(text, sizeof text, "%.4g", p[i].load);
-		svg_text(svg_x(f, &p[i]), svg_y(f, &p[i]) - 9, "middle", text, out);
+		svg_text(out, svg_x(f, &p[i]), svg_y(f, &p[i]) - 9, "middle", "%.4g", p[i].load);
 	}
 	fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"10\" fill=\"%s\"/>\n",
 		W - RIGHT + 14, TOP + 20 * k, c);
-	svg_text(W - RIGHT + 30, TOP + 20 * k + 10, "start", p->policy, out);
+	svg_text(out, W - RIGHT + 30, TOP + 20 * k + 10, "start", "%s", p->policy);
 }
 
 void load_curve_svg(const struct load_point *p, int n_policies, int n_each, FILE *out)
@@ -301,7 +315,7 @@ void load_curve_svg(const struct load_point *p, int n_policies, int n_each, FILE
 	svg_axes(&f, out);
 	for (int k = 0; k < n_policies; k++)
 		svg_policy(&f, p + k * n_each, n_each, k, out);
-	svg_text(W - RIGHT + 14, H - BOTTOM, "start", "ring: the knee", out);
+	svg_text(out, W - RIGHT + 14, H - BOTTOM, "start", "ring: the knee");
 	fprintf(out, "</svg>\n");
 }
 
@@ -314,8 +328,7 @@ static void svg_bar(double from, double to, double y, const char *fill, FILE *ou
 
 static void svg_request(const struct tally_request *r, double from, double per, double y, FILE *out)
 {
-	const double first = isnan(r->first_s) ? r->ended_s : r->first_s;
-	const double admitted = isnan(r->admitted_s) ? first : r->admitted_s;
+	const double first = first_of(r), admitted = admitted_of(r);
 
 	svg_bar(LEFT + (r->arrived_s - from) * per, LEFT + (admitted - from) * per, y, "#cccccc", out);
 	svg_bar(LEFT + (admitted - from) * per, LEFT + (first - from) * per, y, colour[4], out);
@@ -328,10 +341,8 @@ static void svg_queue(const struct load_point *p, double from, double per, doubl
 {
 	int64_t column[MOST_COLUMNS];
 	const int64_t most = queue_columns(p, from, per, W - LEFT - RIGHT, column);
-	char text[64];
 
-	snprintf(text, sizeof text, "queue, at most %lld", (long long)most);
-	svg_text(W - RIGHT + 14, y + QUEUE_H, "start", text, out);
+	svg_text(out, W - RIGHT + 14, y + QUEUE_H, "start", "queue, at most %lld", (long long)most);
 	fprintf(out, "<path fill=\"#999999\" d=\"M%d %.1f", LEFT, y + QUEUE_H);
 	for (int x = 0; x < W - LEFT - RIGHT; x++)
 		if (!x || column[x] != column[x - 1])
@@ -344,27 +355,21 @@ void load_gantt_svg(const struct load_point *p, FILE *out)
 {
 	static const char *const legend[] = { "waits", "its prompt", "answers", "failed" };
 	static const char *const fill[] = { "#cccccc", "#e69f00", "#0072b2", "#d55e00" };
+	double from, to;
 	int64_t n;
-	const struct tally_request **r = chosen(p, MOST_ROWS, &n);
-	double from = n && r ? r[0]->arrived_s : 0, to = from;
-	char text[32];
+	const struct tally_request **r = chosen(p, MOST_ROWS, &n, &from, &to);
 
-	n = r ? n : 0;
-	for (int64_t i = 0; i < n; i++)
-		to = fmax(to, r[i]->ended_s);
 	svg_begin((int)(TOP + ROW * n + QUEUE_H + BOTTOM), out);
 	for (int64_t i = 0; i < n && to > from; i++)
 		svg_request(r[i], from, (W - LEFT - RIGHT) / (to - from), (double)(TOP + ROW * i), out);
 	if (to > from)
 		svg_queue(p, from, (W - LEFT - RIGHT) / (to - from), (double)(TOP + ROW * n), out);
-	for (int i = 0; i <= 5; i++) {
-		snprintf(text, sizeof text, "%.4g s", from + (to - from) * i / 5);
-		svg_text(LEFT + (W - LEFT - RIGHT) * i / 5.0, (double)(TOP + ROW * n + QUEUE_H + 20),
-			"middle", text, out);
-	}
+	for (int i = 0; i <= 5; i++)
+		svg_text(out, LEFT + (W - LEFT - RIGHT) * i / 5.0, (double)(TOP + ROW * n + QUEUE_H + 20),
+			"middle", "%.4g s", from + (to - from) * i / 5);
 	for (int i = 0; i < 4; i++) {
 		svg_bar(W - RIGHT + 14, W - RIGHT + 24, TOP + 20 * i, fill[i], out);
-		svg_text(W - RIGHT + 30, TOP + 20 * i + 7, "start", legend[i], out);
+		svg_text(out, W - RIGHT + 30, TOP + 20 * i + 7, "start", "%s", legend[i]);
 	}
 	fprintf(out, "</svg>\n");
 	free(r);

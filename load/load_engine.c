@@ -161,15 +161,6 @@ static void on_event(void *arg, const struct event *ev)
 
 /* ---- requests ---- */
 
-static int counted_ids(const struct inside *s, const struct arrival *a, int32_t **ids, size_t *n)
-{
-	*n = (size_t)a->n_prompt;
-	*ids = malloc(*n * sizeof **ids);
-	for (int32_t i = 0; *ids && i < a->n_prompt; i++)
-		(*ids)[i] = workload_id(&s->load, a, VOCAB, i);
-	return *ids ? 0 : -1;
-}
-
 int load_ids(const struct workload_options *o, const struct arrival *a, const struct engine *engine,
 	int32_t **ids, size_t *n, struct err *e)
 {
@@ -189,8 +180,7 @@ int load_ids(const struct workload_options *o, const struct arrival *a, const st
 	chat.message = m;
 	chat.open = true;
 	if (!rc)
-		rc = m ? template_ids(&chat, NULL, 0, ids, n, &cap, e)
-			   : err_set(e, ERR_MEMORY, "no memory for a prompt");
+		rc = m ? template_ids(&chat, NULL, 0, ids, n, &cap, e) : err_no_memory(e, "a prompt");
 	free(m);
 	workload_prompt_free(&p);
 	return rc ? -1 : 0;
@@ -209,7 +199,7 @@ static struct flight *new_flight(struct inside *s, const struct arrival *a, stru
 
 	if (!f || !ARRAY_ROOM(s->flight, s->cap_flights, s->n_flights + 1)) {
 		free(f);
-		err_set(e, ERR_MEMORY, "no memory for the requests of a load");
+		err_no_memory(e, "the requests of a load");
 		return NULL;
 	}
 	f->a = *a;
@@ -224,15 +214,15 @@ static int submit(struct inside *s, const struct arrival *a, struct err *e)
 {
 	struct engine_request q = engine_answer_request(s->o->answer);
 	struct flight *f = new_flight(s, a, e);
+	const bool counted = s->by->counted;
+	size_t n = counted ? (size_t)a->n_prompt : 0;
+	int32_t *ids = counted ? workload_ids(&s->load, a, VOCAB, n) : NULL;
 	char user[16], label[32];
-	int32_t *ids = NULL;
-	size_t n = 0;
 	int rc = -1;
 
 	snprintf(user, sizeof user, "%d", (int)a->user);
 	snprintf(label, sizeof label, "load %lld", (long long)a->number);
-	if (f && !(s->by->counted ? counted_ids(s, a, &ids, &n)
-							  : load_ids(&s->load, a, s->session.engine, &ids, &n, e))) {
+	if (f && (counted ? ids != NULL : !load_ids(&s->load, a, s->session.engine, &ids, &n, e))) {
 		f->r.n_prompt = (int32_t)n;
 		q.kind = EV_REQUEST_KIND_load;
 		q.ids = ids;
@@ -247,7 +237,7 @@ static int submit(struct inside *s, const struct arrival *a, struct err *e)
 		rc = engine_submit(s->session.engine, &q, e) < 0 ? -1 : 0;
 	}
 	free(ids);
-	return rc ? err_set(e, ERR_MEMORY, "no memory for a request of a load") : 0;
+	return rc ? err_no_memory(e, "a request of a load") : 0;
 }
 
 static int submit_due(struct inside *s, struct err *e)
@@ -281,7 +271,7 @@ static int step(struct inside *s, struct err *e)
 	rc = engine_step(s->session.engine, e);
 	s->in_step = false;
 	if (s->no_memory)
-		return err_set(e, ERR_MEMORY, "no memory for the requests of a load");
+		return err_no_memory(e, "the requests of a load");
 	return rc < 0 ? -1 : rc ? 0 : err_set(e, ERR_USAGE, "requests of the load cannot run");
 }
 

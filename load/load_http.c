@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "sessions/client/client.h"
 #include "sessions/client/sse.h"
 #include "base/foreign_json.h"
@@ -120,29 +121,23 @@ static bool on_piece(void *who, int status, const char *bytes, size_t size)
 	return true;
 }
 
-/* What a server says is a line of a report. */
-static void make_line(char *text)
-{
-	for (; *text; text++)
-		*text = (unsigned char)*text < ' ' || *text == 0x7f ? ' ' : *text;
-}
-
 static void note_failure(struct call *c, const struct client_end *end)
 {
 	struct load_point *p = c->h->p;
+	char why[sizeof p->why];
 
 	if (*p->why)
 		return;
 	if (end->status && end->status != 200)
-		snprintf(p->why, sizeof p->why, "status %d: %s", end->status, c->error);
+		snprintf(why, sizeof why, "status %d: %s", end->status, c->error);
 	else
-		snprintf(p->why, sizeof p->why, "%.190s",
+		snprintf(why, sizeof why, "%.190s",
 			c->refused      ? c->error
 			: c->endless    ? "the answer does not end where max_tokens said"
 			: end->error    ? end->error
 			: c->r.n_output ? "the answer broke off"
 							: "the answer has no text");
-	make_line(p->why);
+	text_cleaned(p->why, sizeof p->why, why, strlen(why)); /* it is a line of a report */
 }
 
 static void drop_call(struct call *c)
@@ -242,7 +237,7 @@ static int submit(struct http *h, const struct arrival *a, struct err *e)
 
 	if (!body) {
 		free(c);
-		return err_set(e, ERR_MEMORY, "no memory for a request of a load");
+		return err_no_memory(e, "a request of a load");
 	}
 	*c = (struct call){ .h = h, .next = h->calls, .from = &h->calls, .a = *a, .usage = -1 };
 	tally_arrived(&h->p->tally, &c->r, a->number, a->at_s);
@@ -254,7 +249,7 @@ static int submit(struct http *h, const struct arrival *a, struct err *e)
 	h->n_open++;
 	if (!client_begin(h->client, h->by->completions ? "/v1/completions" : "/v1/chat/completions",
 			body, handler))
-		err_set(e, ERR_MEMORY, "no memory for a request of a load");
+		err_no_memory(e, "a request of a load");
 	free(body);
 	return e->code ? -1 : 0;
 }
@@ -304,8 +299,8 @@ static int find_model(struct http *h, struct err *e)
 		err_set(e, why.code ? why.code : ERR_INPUT,
 			"%s/v1/models does not list a model: is this a server of the OpenAI interface?%s%s",
 			client_root(h->client), why.code ? " " : "", why.text);
-	snprintf(h->p->model, sizeof h->p->model, "%s at %.60s", h->model, client_root(h->client));
-	make_line(h->p->model);
+	text_cleaned(h->p->model, sizeof h->p->model - 64, h->model, strlen(h->model));
+	text_append(h->p->model, sizeof h->p->model, " at ", "%.60s", client_root(h->client));
 	cJSON_Delete(o);
 	free(answer.text);
 	return id ? 0 : -1;

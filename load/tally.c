@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/no_memory.h"
 #include "base/median.h"
 
 enum { MOST_EXACT = 1 << 22 };
@@ -283,7 +284,7 @@ int tally_result(struct tally *t, double now_s, struct tally_result *out, struct
 	for (int64_t i = 0; i < t->n_batches; i++)
 		out->rectangle +=
 			(int64_t)t->batch[i].n * ((int64_t)t->batch[i].prompt + t->batch[i].output);
-	return t->no_memory ? err_set(e, ERR_MEMORY, "no memory for all latencies of the load") : 0;
+	return t->no_memory ? err_no_memory(e, "all latencies of the load") : 0;
 }
 
 /* ---- targets ---- */

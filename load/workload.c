@@ -111,7 +111,7 @@ int workload_open(struct workload **out, const struct workload_options *o, struc
 		return -1;
 	w = calloc(1, sizeof *w);
 	if (!w)
-		return err_set(e, ERR_MEMORY, "no memory for a load");
+		return err_no_memory(e, "a load");
 	w->o = *o;
 	for (int k = 0; k < WORKLOAD_KINDS; k++)
 		if (o->kinds >> k & 1 || (!o->kinds && k == WORKLOAD_CHAT))
@@ -121,7 +121,7 @@ int workload_open(struct workload **out, const struct workload_options *o, struc
 	w->slot = calloc((size_t)w->n_slots, sizeof *w->slot);
 	if (!w->slot || (o->arrivals == WORKLOAD_TRACE && trace_file_open(&w->trace, o->trace, e))) {
 		workload_close(w);
-		return err_set(e, ERR_MEMORY, "no memory for %d streams", (int)o->live);
+		return err_no_memory(e, "%d streams", (int)o->live);
 	}
 	for (int32_t i = 0; i < w->n_slots; i++) {
 		w->slot[i].stream = -1;
@@ -236,9 +236,7 @@ static void use_stream(
 
 static void take_row(struct workload *w, struct arrival *out)
 {
-	const int32_t limit = w->o.limit ? w->o.limit : INT32_MAX;
-	const int32_t most =
-		w->o.max_output && w->o.max_output < limit / 4 ? w->o.max_output : limit / 4;
+	const int32_t limit = workload_limit(&w->o), most = workload_most_output(&w->o);
 
 	*out = (struct arrival){ .number = w->number,
 		.n_prompt = w->row.n_prompt < limit - limit / 4 ? w->row.n_prompt : limit - limit / 4,
@@ -294,4 +292,14 @@ int32_t workload_id(
 	const double u = workload_u(o->seed, DRAW_ID, a->stream, shared ? 0 : 1 + a->turn, (uint32_t)i);
 
 	return (int32_t)(u * vocab);
+}
+
+int32_t *workload_ids(
+	const struct workload_options *o, const struct arrival *a, int32_t vocab, size_t n)
+{
+	int32_t *ids = malloc((n + 1) * sizeof *ids);
+
+	for (size_t i = 0; ids && i < n; i++)
+		ids[i] = workload_id(o, a, vocab, (int32_t)i);
+	return ids;
 }

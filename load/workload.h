@@ -104,6 +104,9 @@ int64_t workload_n_cut(const struct workload *w);
  * finds what is shared and nothing else (but by chance, 1 in vocab at each position). */
 int32_t workload_id(
 	const struct workload_options *o, const struct arrival *a, int32_t vocab, int32_t i);
+/* The first n of them, malloc'd; NULL: no memory. */
+int32_t *workload_ids(
+	const struct workload_options *o, const struct arrival *a, int32_t vocab, size_t n);
 
 /* Its prompt as text. Answers of earlier turns are part of it, as the load has them and whatever
  * was answered: so the load is the same for whoever serves it. */

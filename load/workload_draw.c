@@ -93,16 +93,14 @@ struct workload_lengths workload_lengths(const struct workload_options *o, enum 
 	int64_t stream, int32_t turn, bool *cut)
 {
 	const struct workload_kind_row *k = &workload_kinds[kind];
-	const int32_t limit = o->limit ? o->limit : INT32_MAX;
-	const int32_t most_output =
-		o->max_output && o->max_output < limit / 4 ? o->max_output : limit / 4;
-
+	const int32_t limit = workload_limit(o);
 	/* of what shares nothing all but the output */
 	const int32_t most_own = kind == WORKLOAD_EDIT ? limit - limit / 4 : limit / 4;
 
 	return (struct workload_lengths){
 		.shared = at_most(draw_length(o, &k->shared, DRAW_SHARED, stream, 0), limit / 2, cut),
 		.own = at_most(draw_length(o, &k->own, DRAW_OWN, stream, turn), most_own, cut),
-		.output = at_most(draw_length(o, &k->output, DRAW_OUTPUT, stream, turn), most_output, cut),
+		.output = at_most(
+			draw_length(o, &k->output, DRAW_OUTPUT, stream, turn), workload_most_output(o), cut),
 	};
 }

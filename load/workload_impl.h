@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/no_memory.h"
 #include "load/workload.h"
 
 /* What is drawn: a counter of philox each. */
@@ -29,6 +30,16 @@ double workload_normal(double u);
 /* Gamma of this shape and mean 1: Marsaglia and Tsang (2000). Draws (what, a, 0 …). */
 double workload_gamma(uint64_t seed, enum workload_draw what, int64_t a, double shape);
 
+static inline int32_t workload_limit(const struct workload_options *o)
+{
+	return o->limit ? o->limit : INT32_MAX;
+}
+static inline int32_t workload_most_output(const struct workload_options *o)
+{
+	const int32_t most = workload_limit(o) / 4;
+
+	return o->max_output && o->max_output < most ? o->max_output : most;
+}
 /* Lengths of a turn of a stream, cut to the limits; *cut is set if one was, and else left alone. */
 struct workload_lengths {
 	int32_t shared, own, output;

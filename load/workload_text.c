@@ -129,7 +129,7 @@ int workload_prompt(const struct workload_options *o, const struct arrival *a,
 	if (out->n == n && (a->kind != WORKLOAD_SYSTEM || out->system))
 		return 0;
 	workload_prompt_free(out);
-	return err_set(e, ERR_MEMORY, "no memory for a prompt of %d tokens", (int)a->n_prompt);
+	return err_no_memory(e, "a prompt of %d tokens", (int)a->n_prompt);
 }
 
 void workload_prompt_free(struct workload_prompt *p)

@@ -64,8 +64,7 @@ static void close_waiting(struct serve *s)
 	int32_t over = s->n_clients - s->o.connections;
 	struct client *k;
 
-	TAILQ_FOREACH(k, &s->clients, link)
-	{
+	TAILQ_FOREACH(k, &s->clients, link) {
 		const int64_t allowed = (s->o.idle_s + (int64_t)k->bytes / LEAST_RATE) * SECOND;
 
 		if (k->served || (now - k->since <= allowed && (over <= 0 || !TAILQ_NEXT(k, link))))

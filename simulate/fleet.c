@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/no_memory.h"
 #include "base/router.h"
 #include "simulate/prompts.h"
 #include "simulate/replica.h"
@@ -155,7 +156,8 @@ static void end_job(struct fleet *f, struct job *j, bool failed)
 	j->t.n_prompt = j->a.n_prompt;
 	j->t.user = j->a.user;
 	tally_ended(f->t, &j->t, failed, f->now_s);
-	f->source->ended(f->source->arg, &j->a, f->now_s);
+	if (f->source->ended)
+		f->source->ended(f->source->arg, &j->a, f->now_s);
 	job_free(j);
 }
 
@@ -166,13 +168,15 @@ static void on_plan(void *arg)
 	struct node *n = arg;
 	const struct sched *s = &n->r.sched;
 
-	for (int32_t i = 0; n->n_admitted < s->n_admitted && i < s->n_slots; i++) {
-		struct job *j = s->slot[i] ? s->slot[i]->owner_data : NULL;
+	if (n->n_admitted == s->n_admitted)
+		return;
+	for_running(s, r) {
+		struct job *j = r->owner_data;
 
-		if (!j || j->t.slot >= 0)
+		if (j->t.slot >= 0)
 			continue;
-		j->t.n_cached = s->slot[i]->hit;
-		j->t.slot = i;
+		j->t.n_cached = r->hit;
+		j->t.slot = r->slot;
 		tally_admitted(n->f->t, &j->t, n->f->now_s);
 	}
 	n->n_admitted = s->n_admitted;
@@ -333,7 +337,7 @@ static int run(struct fleet *f, struct err *e)
 			return 0;
 		}
 	}
-	return err_set(e, ERR_MEMORY, "no memory for more requests");
+	return err_no_memory(e, "more requests");
 }
 
 static int open_node(struct fleet *f, struct node *node, struct err *e)
@@ -363,7 +367,7 @@ static int open_nodes(struct fleet *f, struct err *e)
 
 	f->node = calloc((size_t)o->replicas, sizeof *f->node);
 	if (!f->node)
-		return err_set(e, ERR_MEMORY, "no memory for %d replicas", o->replicas);
+		return err_no_memory(e, "%d replicas", o->replicas);
 	if (router_open(&f->router, o->router, o->replicas, o->engine->slots, o->seed, e))
 		return -1;
 	for (; f->n < o->replicas; f->n++)
@@ -382,11 +386,10 @@ static void free_jobs(struct node *n)
 	for (int32_t i = 0; i < n->n_results; i++)
 		if (n->result[i].what != DRAWN)
 			job_free(n->result[i].job);
-	for (int32_t i = 0; i < s->n_slots; i++)
-		if (s->slot[i])
-			job_free(s->slot[i]->owner_data);
-	for (int32_t i = 0; i < s->n_queue; i++)
-		job_free(s->queue[i]->owner_data);
+	for_running(s, r)
+		job_free(r->owner_data);
+	for_waiting(s, r)
+		job_free(r->owner_data);
 }
 
 static void close_nodes(struct fleet *f)

@@ -21,7 +21,7 @@ struct fleet_source {
 								*/
 	/* Takes it. *ids: n_prompt + n_output tokens, malloc'd, the fleet's. */
 	int (*next)(void *arg, struct arrival *out, int32_t **ids, struct err *e);
-	void (*ended)(void *arg, const struct arrival *a, double now_s);
+	void (*ended)(void *arg, const struct arrival *a, double now_s); /* or NULL */
 };
 
 struct fleet_options {

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/no_memory.h"
+
 struct prompt_job {
 	struct prompt_job *next;
 	struct request *r; /* NULL: called back */
@@ -102,7 +104,7 @@ int prompts_open(struct prompts *p, const struct engine_options *o, struct sched
 		return 0;
 	p->rank = calloc((size_t)o->prefill_ranks, sizeof *p->rank);
 	if (!p->rank)
-		return err_set(e, ERR_MEMORY, "no memory for %d prefill ranks", o->prefill_ranks);
+		return err_no_memory(e, "%d prefill ranks", o->prefill_ranks);
 	for (; p->n < o->prefill_ranks; p->n++)
 		p->rank[p->n] = (struct prompt_rank){ .of = p, .number = p->n };
 	p->chunk = s->chunk && s->chunk < s->budget ? s->chunk : s->budget;
@@ -110,7 +112,6 @@ int prompts_open(struct prompts *p, const struct engine_options *o, struct sched
 	s->hand_over = take;
 	s->recall = recall;
 	s->hand_arg = p;
-	s->hand_least = o->prefill_least;
 	return 0;
 }
 

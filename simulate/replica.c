@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/no_memory.h"
 #include "engine/core/engine.h"
 
 /* Outputs that a step can have: one of each slot, and more than any plan needs. */
@@ -15,15 +16,10 @@ static void take_settings(struct replica *p, const struct engine_options *o)
 	struct sched *s = &p->sched;
 
 	engine_fit_steps(&fit, false);
+	sched_set(s, &fit);
 	s->budget = fit.budget < o->slots ? o->slots : fit.budget;
-	s->chunk = fit.prefill_chunk;
 	s->max_out = MOST_OUT;
-	s->served_ratio = o->waiting_served_ratio;
-	s->waiting_tokens = o->max_waiting_tokens;
 	p->prefix.on = o->prefix_cache;
-	for (int i = 0; prefix_policies[i]; i++)
-		if (o->evict && !strcmp(prefix_policies[i], o->evict))
-			p->prefix.policy = (enum prefix_policy)i;
 }
 
 int replica_open(struct replica *p, const struct engine_options *o,
@@ -43,7 +39,7 @@ int replica_open(struct replica *p, const struct engine_options *o,
 		sched_open(&p->sched, &p->memory, &p->prefix, &p->stream, o->slots, e) ||
 		!(p->sched.policy = sched_policy_find(o->policy, e)) || !p->plan.item) {
 		replica_close(p);
-		return err_set(e, ERR_MEMORY, "no memory for a replica of %d slots", o->slots);
+		return err_no_memory(e, "a replica of %d slots", o->slots);
 	}
 	take_settings(p, o);
 	stream_begin(&p->stream);
@@ -77,7 +73,7 @@ int replica_submit(struct replica *p, const struct engine_request *q, void *data
 		return 0;
 	r = request_new(q, p->ctx, &p->memory);
 	if (!r)
-		return err_set(e, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
+		return err_no_memory(e, "a request of %d tokens", q->n_ids);
 	memcpy(r->ids, q->ids, (size_t)r->limit * sizeof *r->ids);
 	r->id = ++p->n_requests;
 	r->owner_data = data;
@@ -102,9 +98,9 @@ static void end_request(struct replica *p, struct request *r)
 
 static void end_out_of_pages(struct replica *p)
 {
-	for (int32_t i = 0; i < p->sched.n_slots; i++)
-		if (p->sched.slot[i] && p->sched.slot[i]->out_of_pages)
-			end_request(p, p->sched.slot[i]);
+	for_running(&p->sched, r)
+		if (r->out_of_pages)
+			end_request(p, r);
 }
 
 static void compute(struct replica *p, const struct plan_item *item)

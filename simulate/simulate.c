@@ -33,10 +33,8 @@ static int load_next(void *arg, struct arrival *a, int32_t **ids, struct err *e)
 	if (rc < 1)
 		return rc;
 	n = (size_t)a->n_prompt + (size_t)a->n_output;
-	*ids = malloc((n + 1) * sizeof **ids);
-	for (size_t i = 0; *ids && i < n; i++)
-		(*ids)[i] = workload_id(l->o, a, VOCAB, (int32_t)i);
-	return *ids ? 1 : err_set(e, ERR_MEMORY, "no memory for a request of %zu tokens", n);
+	*ids = workload_ids(l->o, a, VOCAB, n);
+	return *ids ? 1 : err_no_memory(e, "a request of %zu tokens", n);
 }
 
 static void load_ended(void *arg, const struct arrival *a, double now_s)
@@ -176,8 +174,7 @@ static void on_session(struct measured *m, const struct ev_session *s)
 	m->engine.page_size = (int32_t)s->page_size;
 	m->engine.pages = (int32_t)s->pages;
 	m->engine.ctx = (int32_t)s->ctx;
-	snprintf(m->point.model, sizeof m->point.model, "%.*s", (int)s->model_name.size,
-		s->model_name.size ? (const char *)s->model_name.data : "");
+	ev_copy(m->point.model, sizeof m->point.model, s->model_name);
 }
 
 static void on_event(void *arg, const struct history *h, const struct event *ev)
@@ -292,22 +289,17 @@ static int replay_next(void *arg, struct arrival *out, int32_t **ids, struct err
 	*out = q->a;
 	*ids = malloc((size_t)(h->n_prompt + q->a.n_output) * sizeof **ids);
 	if (!*ids)
-		return err_set(e, ERR_MEMORY, "no memory for a request");
+		return err_no_memory(e, "a request");
 	memcpy(*ids, h->prompt, (size_t)h->n_prompt * sizeof **ids);
 	for (int32_t i = 0; i < q->a.n_output; i++)
 		(*ids)[h->n_prompt + i] = h->row[i].id;
 	return 1;
 }
 
-static void replay_ended(void *arg, const struct arrival *a, double now_s)
-{
-	(void)arg, (void)a, (void)now_s;
-}
-
 int simulate_against(struct simulation *s, const struct measured *m, struct err *e)
 {
 	struct replay r = { .m = m };
-	const struct fleet_source source = { &r, replay_when, replay_next, replay_ended };
+	const struct fleet_source source = { &r, replay_when, replay_next, NULL };
 
 	s->fleet.as_logged = true;
 	if (s->fleet.cost->model.split.ranks < 2 && take_ranks(s, e))

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/no_memory.h"
 #include "base/wait.h"
 
 struct call {
@@ -167,7 +168,7 @@ int actor_start(struct actor **out, struct engine *e,
 
 	*out = NULL;
 	if (!a)
-		return err_set(err, ERR_MEMORY, "no memory for the engine's thread");
+		return err_no_memory(err, "the engine's thread");
 	a->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (a->fd < 0) {
 		free(a);

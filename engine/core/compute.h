@@ -48,10 +48,3 @@ extern const struct engine_compute compute_model, compute_given;
 
 /* Softmax by the integer mass of rule 15: log-probability of a logit of the row. */
 double compute_share(const struct k_logit_stats *s, float logit);
-
-/* compute_rows.c: the functions of compute_model that run steps. */
-int compute_rows(struct engine *e, struct err *err);
-bool compute_draw(struct engine *e, const struct request *r, int32_t pos, int32_t out);
-double compute_logp(const struct engine *e, int32_t out, int32_t id);
-int32_t compute_top(
-	const struct engine *e, int32_t out, int32_t most, int32_t given, struct k_draw_entry *top);

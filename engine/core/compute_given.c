@@ -25,7 +25,7 @@ static int given_open_steps(
 {
 	(void)o;
 	e->stats = calloc((size_t)max_out, sizeof *e->stats);
-	return e->stats ? 0 : err_set(err, ERR_MEMORY, "no memory for the outputs of a step");
+	return e->stats ? 0 : err_no_memory(err, "the outputs of a step");
 }
 
 static void given_close(struct engine *e)

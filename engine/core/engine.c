@@ -46,10 +46,10 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	e->draft.seen_top = calloc((size_t)o->slots, (DRAFT_NODES + 1) * sizeof *e->draft.seen_top);
 	for (int i = 0; e->draft.branch && i < ENGINE_SCRATCH_PAGES; i++)
 		if (memory_table_open(&e->draft.branch[i], max_blocks + DRAFT_MAX))
-			return err_set(err, ERR_MEMORY, "no memory for block tables");
+			return err_no_memory(err, "block tables");
 	if (!e->plan.item || !e->draft.jobs || !e->draft.seen || !e->draft.branch ||
 		!e->draft.seen_row || !e->draft.seen_top)
-		return err_set(err, ERR_MEMORY, "no memory for %d slots", o->slots);
+		return err_no_memory(err, "%d slots", o->slots);
 	return e->compute->open_steps(e, o, max_out, err);
 }
 
@@ -62,7 +62,7 @@ static int open_hooks(struct engine *e, struct err *err)
 		h->ops = step_hooks_table[i];
 		e->n_hooks++;
 		if (h->ops->size && !(h->state = calloc(1, h->ops->size)))
-			return err_set(err, ERR_MEMORY, "no memory for the hook %s", h->ops->name);
+			return err_no_memory(err, "the hook %s", h->ops->name);
 		if (h->ops->open && h->ops->open(e, &h->state, err))
 			return -1;
 	}
@@ -158,7 +158,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 		return err_set(err, ERR_USAGE, "no model file is given; use --model FILE, or `make model`");
 	e = calloc(1, sizeof *e);
 	if (!e)
-		return err_set(err, ERR_MEMORY, "no memory for the engine");
+		return err_no_memory(err, "the engine");
 	e->measure.counted = o->counted_cost;
 	if (!engine_check_options(o, &e->set, err) && !read_date(e, err) && !open_all(e, err)) {
 		*out = e;
@@ -170,17 +170,12 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 
 void engine_close(struct engine *e)
 {
-	struct event ev;
-
 	if (!e)
 		return;
 	close_hooks(e);
-	if (e->begun) {
-		ev_init(&ev, EV_closed);
-		ev.u.closed.steps = e->n_steps;
-		stream_emit(&e->stream, &ev);
-		e->begun = false;
-	}
+	if (e->begun)
+		STREAM_EMIT(&e->stream, closed, .steps = e->n_steps);
+	e->begun = false;
 	engine_close_draft(e); /* it may hold memory of the kernels */
 	sched_close(&e->sched);
 	constraints_close(&e->constraints);
@@ -376,12 +371,10 @@ int64_t engine_submit(struct engine *e, const struct engine_request *q, struct e
 
 static void emit_noted(struct engine *e, struct request *r, const struct ev_token *token, int32_t n)
 {
-	struct event ev;
-
 	for (; n > 0; n--, token++) {
+		struct event ev = { .kind = EV_token, .u.token = *token };
+
 		stream_vocab(&e->stream, (int32_t)token->id);
-		ev_init(&ev, EV_token);
-		ev.u.token = *token;
 		ev.u.token.step = e->n_steps;
 		ev.u.token.request = r->id;
 		ev.u.token.pos = r->n_ids++;
@@ -408,7 +401,7 @@ int64_t engine_note_answer(struct engine *e, const struct engine_request *q,
 			e->info.ctx);
 	r = request_new(q, e->info.ctx, &e->memory);
 	if (!r)
-		return err_set(err, ERR_MEMORY, "no memory for an answer of %d tokens", n);
+		return err_no_memory(err, "an answer of %d tokens", n);
 	r->id = ++e->n_requests;
 	r->arrival_ns = arrival_ns == EV_NULL_I ? stream_now(&e->stream) : arrival_ns;
 	r->last_step = e->n_steps;
@@ -422,25 +415,17 @@ int64_t engine_note_answer(struct engine *e, const struct engine_request *q,
 bool engine_cancel(struct engine *e, int64_t request)
 {
 	struct request *r = sched_find(&e->sched, request);
-	struct event ev;
 
 	if (!r)
 		return false;
-	ev_init(&ev, EV_cancel);
-	ev.u.cancel.request = request;
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, cancel, .request = request);
 	engine_finish(e, r, EV_FINISH_cancelled, NULL);
 	return true;
 }
 
 void engine_note_setting(struct engine *e, const char *name, const char *value)
 {
-	struct event ev;
-
-	ev_init(&ev, EV_setting);
-	ev.u.setting.name = ev_text(name);
-	ev.u.setting.value = ev_text(value);
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, setting, .name = ev_text(name), .value = ev_text(value));
 }
 
 void engine_note(struct engine *e, struct event *ev)
@@ -450,11 +435,5 @@ void engine_note(struct engine *e, struct event *ev)
 
 void engine_note_trim(struct engine *e, int64_t request, int64_t tokens, int64_t turns)
 {
-	struct event ev;
-
-	ev_init(&ev, EV_trim);
-	ev.u.trim.request = request;
-	ev.u.trim.tokens = tokens;
-	ev.u.trim.turns = turns;
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, trim, .request = request, .tokens = tokens, .turns = turns);
 }

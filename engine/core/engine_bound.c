@@ -4,6 +4,7 @@
  * A token that is the only one allowed needs no draw, but its keys and values all the same, and its
  * row is what the next draws are from. So tokens that follow one another without a choice are
  * drafted: one step computes them all, to the same bits, and each is verified like any guess. */
+#include "base/text.h"
 #include "engine/core/engine_impl.h"
 
 static const char drafter[] = "grammar";
@@ -137,11 +138,10 @@ void engine_bind_draft(struct engine *e, struct request *r, int32_t nodes, int32
 /* ---- events ---- */
 
 /* A line for each candidate that is forbidden. */
-static size_t tell_forbidden(
+static void tell_forbidden(
 	const struct bound *b, int32_t state, const struct sample_result *drawn, char *text, size_t cap)
 {
 	const char *rule;
-	size_t n = 0;
 
 	*text = 0;
 	for (int32_t i = 0; i < drawn->n_candidates; i++) {
@@ -151,11 +151,8 @@ static size_t tell_forbidden(
 		if (c->cut != EV_CUT_grammar)
 			continue;
 		pass = bound_forbids(b, state, (int32_t)c->id, &rule);
-		n += (size_t)snprintf(text + n, cap - n, "%u %d %.40s\n", c->id, pass, rule);
-		if (n >= cap)
-			return cap - 1;
+		text_append(text, cap, "", "%u %d %.40s\n", c->id, pass, rule);
 	}
-	return n;
 }
 
 void engine_emit_bound(struct engine *e, const struct request *r)
@@ -164,21 +161,14 @@ void engine_emit_bound(struct engine *e, const struct request *r)
 	const char *why;
 	const int32_t pos = r->n_ids - 1, state = bound_state(r->bound, r->ids, pos);
 	const struct mask *m = bound_mask(r->bound, state, &why);
-	struct event ev;
+	int32_t depth;
 
 	if (!m)
 		return;
-	ev_init(&ev, EV_bound);
-	ev.u.bound = (struct ev_bound){ .request = r->id,
-		.pos = pos,
-		.allowed = m->n,
-		.forced = m->only >= 0,
-		.depth = automaton_describe(&r->bound->constraint->automaton, state, stack, sizeof stack),
-		.ns = r->bound->ns,
-		.known = !r->bound->made };
-	ev.u.bound.stack = ev_text(stack);
-	ev.u.bound.forbidden = (struct ev_span){ forbidden,
-		tell_forbidden(r->bound, state, &e->drawn, forbidden, sizeof forbidden) };
-	stream_emit(&e->stream, &ev);
+	depth = automaton_describe(&r->bound->constraint->automaton, state, stack, sizeof stack);
+	tell_forbidden(r->bound, state, &e->drawn, forbidden, sizeof forbidden);
+	STREAM_EMIT(&e->stream, bound, .request = r->id, .pos = pos, .allowed = m->n,
+		.forced = m->only >= 0, .stack = ev_text(stack), .depth = depth,
+		.forbidden = ev_text(forbidden), .ns = r->bound->ns, .known = !r->bound->made);
 	r->bound->ns = r->bound->made = 0;
 }

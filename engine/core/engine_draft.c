@@ -102,7 +102,7 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 	if (!any)
 		return;
 	ask(e, r, n, nodes);
-	e->counts.drafters_ns += now_ns() - start;
+	e->step.drafters_ns += now_ns() - start;
 }
 
 void engine_draft_verifying(struct engine *e)
@@ -261,8 +261,8 @@ void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t
 static void emit_verdict(struct engine *e, const struct plan_item *item, int32_t node,
 	enum ev_code_verdict verdict, struct engine_verdict v)
 {
-	e->counts.accepted += verdict == EV_VERDICT_accepted;
-	e->counts.rejected += verdict == EV_VERDICT_rejected;
+	e->step.accepted += verdict == EV_VERDICT_accepted;
+	e->step.rejected += verdict == EV_VERDICT_rejected;
 	engine_emit_draft(e, item, node, verdict, &v);
 }
 
@@ -437,8 +437,13 @@ static void emit_ahead(struct engine *e)
 	const struct draft_ops *ops = e->draft.ops;
 	const struct ev_ahead *a;
 
-	for (int32_t i = 0; ops && ops->told && (a = ops->told(e->draft.drafter, i)); i++)
-		engine_emit_ahead(e, a);
+	for (int32_t i = 0; ops && ops->told && (a = ops->told(e->draft.drafter, i)); i++) {
+		struct event ev = { .kind = EV_ahead, .u.ahead = *a };
+
+		ev.u.ahead.step = e->n_steps;
+		ev.u.ahead.start_ns += stream_now(&e->stream) - e->step_start_ns - now_ns();
+		stream_emit(&e->stream, &ev);
+	}
 }
 
 static int emit_drafters(struct engine *e, struct err *err)
@@ -466,6 +471,6 @@ int engine_draft_learn(struct engine *e, struct err *err)
 	start = now_ns();
 	failed = e->draft.n_seen ? emit_drafters(e, err) : 0;
 	emit_ahead(e);
-	e->counts.drafters_ns += now_ns() - start;
+	e->step.drafters_ns += now_ns() - start;
 	return failed;
 }

@@ -32,7 +32,7 @@ static int add_rows(struct engine *e, const struct plan_item *item, struct err *
 	int32_t pos = request_wants_rows(r) ? r->n_pooled : r->n_ids - 1;
 
 	if (!r->pooled && !(r->pooled = calloc((size_t)dim, sizeof *r->pooled)))
-		return err_set(err, ERR_MEMORY, "no memory for the vector of a text");
+		return err_no_memory(err, "the vector of a text");
 	for (pos = pos > item->pos ? pos : item->pos; pos < end; pos += FORWARD_FINAL) {
 		const int32_t n = end - pos < FORWARD_FINAL ? end - pos : FORWARD_FINAL;
 		const float *x = forward_final(&e->forward, item->row + (pos - item->pos), n, err);
@@ -54,7 +54,6 @@ static int emit_vector(struct engine *e, const struct request *r, struct err *er
 	const int32_t dim = e->info.dim;
 	double length = 0;
 	uint64_t hash = 0;
-	struct event ev;
 
 	for (int32_t d = 0; d < dim; d++)
 		length += r->pooled[d] * r->pooled[d];
@@ -65,12 +64,8 @@ static int emit_vector(struct engine *e, const struct request *r, struct err *er
 		v[d] = length > 0 ? (float)(r->pooled[d] / length) : 0;
 		hash += k_hash_term(k_bits(v[d]), (uint32_t)d);
 	}
-	ev_init(&ev, EV_embedding);
-	ev.u.embedding.request = r->id;
-	ev.u.embedding.pooling = r->pooling;
-	ev.u.embedding.hash = (int64_t)hash;
-	ev.u.embedding.vector = (struct ev_span){ v, (size_t)dim * sizeof *v };
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, embedding, .request = r->id, .pooling = r->pooling,
+		.hash = (int64_t)hash, .vector = { v, (size_t)dim * sizeof *v });
 	return 0;
 }
 

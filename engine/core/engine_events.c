@@ -48,21 +48,13 @@ void engine_emit_session(struct engine *e)
 
 void engine_emit_memory(struct engine *e)
 {
-	struct event ev;
-
 	for (int32_t g = 0; g < e->memory.spec.n; g++) {
 		const struct memory_spec *s = &e->memory.spec.group[g];
 
-		ev_init(&ev, EV_memory);
-		ev.u.memory = (struct ev_memory){ .memory = g,
-			.kind = s->kind->code,
-			.layers = s->n_layers,
-			.window = s->window ? s->window : EV_NULL_I,
-			.pages = e->memory.pages[g].n_pages,
-			.page_size = e->memory.page_size,
-			.page_bytes = (int64_t)e->memory.pages[g].page_bytes,
-			.latent = s->kv.value_dim > 0 };
-		stream_emit(&e->stream, &ev);
+		STREAM_EMIT(&e->stream, memory, .memory = g, .kind = s->kind->code, .layers = s->n_layers,
+			.window = s->window ? s->window : EV_NULL_I, .pages = e->memory.pages[g].n_pages,
+			.page_size = e->memory.page_size, .page_bytes = (int64_t)e->memory.pages[g].page_bytes,
+			.latent = s->kv.value_dim > 0);
 	}
 }
 
@@ -71,39 +63,12 @@ void engine_emit_products(struct engine *e)
 	enum { MOST = 64 };
 	struct forward_product product[MOST];
 	const int32_t n = e->model ? forward_products(&e->forward, product, MOST) : 0;
-	struct event ev;
 
-	for (int32_t i = 0; i < n; i++) {
-		const struct forward_product *p = &product[i];
-
-		ev_init(&ev, EV_product);
-		ev.u.product = (struct ev_product){ .stage = (int64_t)p->stage,
-			.format = ev_text(k_types[p->type].name),
-			.inputs = p->inputs,
-			.outputs = p->outputs,
-			.n = p->n,
-			.bytes = (int64_t)p->bytes,
-			.row_bytes = (int64_t)(p->row_values * sizeof(float)),
-			.each_row = p->each_row };
-		stream_emit(&e->stream, &ev);
-	}
-}
-
-void engine_emit_batch(struct engine *e)
-{
-	struct event ev;
-
-	for (int32_t i = 0; i < e->plan.n_items; i++) {
-		const struct plan_item *item = &e->plan.item[i];
-		ev_init(&ev, EV_batch);
-		ev.u.batch = (struct ev_batch){ .step = e->n_steps,
-			.request = item->r->id,
-			.slot = item->r->slot,
-			.work = item->work,
-			.pos = item->pos,
-			.rows = item->n_rows };
-		stream_emit(&e->stream, &ev);
-	}
+	for (const struct forward_product *p = product; p < product + n; p++)
+		STREAM_EMIT(&e->stream, product, .stage = (int64_t)p->stage,
+			.format = ev_text(k_types[p->type].name), .inputs = p->inputs, .outputs = p->outputs,
+			.n = p->n, .bytes = (int64_t)p->bytes,
+			.row_bytes = (int64_t)(p->row_values * sizeof(float)), .each_row = p->each_row);
 }
 
 void engine_emit_request(struct engine *e, const struct request *r, bool refused)
@@ -122,37 +87,39 @@ void engine_emit_request(struct engine *e, const struct request *r, bool refused
 
 void engine_emit_fork(struct engine *e, const struct request *r, const struct engine_request *q)
 {
-	struct event ev;
+	STREAM_EMIT(&e->stream, fork, .request = r->id, .parent = q->parent, .pos = q->fork_pos,
+		.forced = q->forced ? q->ids[q->fork_pos] : EV_NULL_I);
+}
 
-	ev_init(&ev, EV_fork);
-	ev.u.fork.request = r->id;
-	ev.u.fork.parent = q->parent;
-	ev.u.fork.pos = q->fork_pos;
-	if (q->forced)
-		ev.u.fork.forced = q->ids[q->fork_pos];
-	stream_emit(&e->stream, &ev);
+struct ev_token *engine_token_event(struct engine *e, const struct request *r, int32_t id,
+	int32_t pos, enum ev_code_source source, struct event *ev)
+{
+	struct ev_token *t = &ev->u.token;
+
+	stream_vocab(&e->stream, id);
+	ev_init(ev, EV_token);
+	t->step = e->n_steps;
+	t->request = r->id;
+	t->pos = pos;
+	t->id = id;
+	t->source = source;
+	t->is_end = engine_is_end(e, id);
+	return t;
 }
 
 void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t pos,
 	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source)
 {
 	struct event ev;
-	struct ev_token *t = &ev.u.token;
+	struct ev_token *t = engine_token_event(e, r, id, pos, source, &ev);
 
-	stream_vocab(&e->stream, id);
 	if (e->observe.on)
 		for (int32_t i = 0; i < s->n_candidates; i++)
 			stream_vocab(&e->stream, s->candidate[i].id);
-	ev_init(&ev, EV_token);
-	t->step = e->n_steps;
-	t->request = r->id;
-	t->pos = pos;
-	t->id = id;
 	t->p = (double)s->p;
 	t->p_draw = (double)s->p_draw;
 	t->entropy = s->entropy;
 	t->hash = (int64_t)stats->hash;
-	t->source = source;
 	t->survivors = s->survivors;
 	t->rank = s->rank ? s->rank : EV_NULL_I;
 	if (e->observe.on) {
@@ -160,7 +127,6 @@ void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t 
 			(struct ev_span){ s->candidate, (size_t)s->n_candidates * sizeof s->candidate[0] };
 		t->stages = (struct ev_span){ s->stage, (size_t)s->n_stages * sizeof s->stage[0] };
 	}
-	t->is_end = engine_is_end(e, id);
 	request_charge(r, t, stream_now(&e->stream));
 	stream_emit(&e->stream, &ev);
 }
@@ -202,7 +168,6 @@ void engine_emit_window(struct engine *e, int64_t request, const struct draft_wi
 {
 	size_t cells = (size_t)w->levels * (size_t)w->columns,
 		   entered = (size_t)w->n_entered * (size_t)w->gram;
-	struct event ev;
 
 	for (size_t i = 0; i < cells; i++)
 		stream_vocab(&e->stream, w->cell[i]);
@@ -211,45 +176,23 @@ void engine_emit_window(struct engine *e, int64_t request, const struct draft_wi
 			stream_vocab(&e->stream, w->next[i]);
 	for (size_t i = 0; i < entered; i++)
 		stream_vocab(&e->stream, w->entered[i]);
-	ev_init(&ev, EV_window);
-	ev.u.window = (struct ev_window){ .step = e->n_steps,
-		.request = request,
-		.drafter = ev_text(e->draft.ops->name),
-		.pos = w->pos,
-		.levels = w->levels,
-		.columns = w->columns,
-		.cells = { w->cell, cells * sizeof *w->cell },
-		.next = { w->next, (size_t)w->columns * sizeof *w->next },
-		.gram = w->gram,
-		.entered = { w->entered, entered * sizeof *w->entered },
-		.own = w->n_own,
-		.pool = w->pool };
-	stream_emit(&e->stream, &ev);
-}
-
-void engine_emit_ahead(struct engine *e, const struct ev_ahead *a)
-{
-	struct event ev;
-
-	ev_init(&ev, EV_ahead);
-	ev.u.ahead = *a;
-	ev.u.ahead.step = e->n_steps;
-	ev.u.ahead.start_ns += stream_now(&e->stream) - e->step_start_ns - now_ns();
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, window, .step = e->n_steps, .request = request,
+		.drafter = ev_text(e->draft.ops->name), .pos = w->pos, .levels = w->levels,
+		.columns = w->columns, .cells = { w->cell, cells * sizeof *w->cell },
+		.next = { w->next, (size_t)w->columns * sizeof *w->next }, .gram = w->gram,
+		.entered = { w->entered, entered * sizeof *w->entered }, .own = w->n_own, .pool = w->pool);
 }
 
 static void count_waste(const struct engine *e, struct ev_step *s)
 {
 	const struct memory *m = &e->memory;
 
-	s->tail_waste_bytes = s->reserve_waste_bytes = 0;
 	for (int32_t g = 0; g < m->spec.n; g++) {
 		int64_t per_token = (int64_t)m->pages[g].page_bytes / m->page_size;
 
-		for (int32_t i = 0; i < e->sched.n_slots && m->spec.group[g].kind == &memory_paged; i++) {
-			const struct request *r = e->sched.slot[i];
-			if (!r)
-				continue;
+		for_running(&e->sched, r) {
+			if (m->spec.group[g].kind != &memory_paged)
+				break;
 			s->tail_waste_bytes += ((int64_t)r->table.n * m->page_size - r->computed) * per_token;
 			s->reserve_waste_bytes += (int64_t)(e->info.ctx - r->computed) * per_token;
 		}
@@ -258,23 +201,12 @@ static void count_waste(const struct engine *e, struct ev_step *s)
 
 void engine_emit_step(struct engine *e)
 {
-	const struct engine_counts *c = &e->counts;
 	const struct memory_use use = memory_use(&e->memory);
-	struct event ev;
-	struct ev_step *s = &ev.u.step;
+	struct ev_step *s = &e->step;
+	struct event ev = { .kind = EV_step };
 
-	ev_init(&ev, EV_step);
 	s->step = e->n_steps;
-	s->kernel_ns = e->kernel_ns;
-	s->drafters_ns = c->drafters_ns;
 	s->rows = e->plan.n_rows;
-	s->prefill_rows = c->prefill;
-	s->decode_rows = c->decode;
-	s->draft_rows = c->draft;
-	s->tokens = c->tokens;
-	s->accepted = c->accepted;
-	s->rejected = c->rejected;
-	s->evicted = c->evicted;
 	s->running = e->sched.n_running;
 	s->waiting = e->sched.n_queue;
 	s->hold = e->sched.hold;
@@ -284,7 +216,6 @@ void engine_emit_step(struct engine *e)
 	s->pages_shared = use.shared;
 	s->pages_pinned = use.pinned;
 	count_waste(e, s);
-	s->bytes = s->ops = 0;
 	s->kv_bytes = (int64_t)e->forward.cost.kv_bytes;
 	s->kv_whole_bytes = (int64_t)e->forward.cost.kv_whole_bytes;
 	for (int i = 0; i < K_N_STAGES; i++) {
@@ -293,6 +224,7 @@ void engine_emit_step(struct engine *e)
 	}
 	for_hooks(e, h, fill) h->ops->fill(e, h->state, s);
 	s->ns = stream_now(&e->stream) - e->step_start_ns;
+	ev.u.step = *s;
 	stream_emit(&e->stream, &ev);
 	for_hooks(e, h, emitted) h->ops->emitted(e, h->state, s);
 }
@@ -300,22 +232,12 @@ void engine_emit_step(struct engine *e)
 void engine_emit_finish(
 	struct engine *e, struct request *r, enum ev_code_finish reason, const char *why)
 {
-	int64_t now = stream_now(&e->stream);
-	struct event ev;
-	struct ev_finish *f = &ev.u.finish;
+	const int64_t first = r->first_token_ns, now = stream_now(&e->stream);
 
-	ev_init(&ev, EV_finish);
-	f->request = r->id;
-	f->step = r->last_step;
-	f->reason = reason;
-	f->generated = r->n_ids - r->n_prompt;
-	if (r->first_token_ns != EV_NULL_I)
-		f->first_token_ns = r->first_token_ns - r->arrival_ns;
-	f->total_ns = now - r->arrival_ns;
-	f->hit = r->hit;
-	f->queue_ns = r->queue_ns;
-	f->itl_p50_ns = request_itl(r, 0.5);
-	f->itl_p99_ns = request_itl(r, 0.99);
-	f->why = ev_text(why);
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, finish, .request = r->id, .step = r->last_step, .reason = reason,
+		.generated = r->n_ids - r->n_prompt,
+		.first_token_ns = first == EV_NULL_I ? EV_NULL_I : first - r->arrival_ns,
+		.total_ns = now - r->arrival_ns, .hit = r->hit, .why = ev_text(why),
+		.queue_ns = r->queue_ns, .itl_p50_ns = request_itl(r, 0.5),
+		.itl_p99_ns = request_itl(r, 0.99), .prompt = EV_NULL_I);
 }

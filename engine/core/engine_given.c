@@ -33,7 +33,6 @@ static struct ev_span score_candidates(struct engine *e, const struct request *r
 static void after_score(struct engine *e, const struct plan_item *item)
 {
 	struct request *r = item->r;
-	struct event ev;
 
 	for (int32_t i = 0; i < item->n_out; i++) {
 		const int32_t pos = item->pos + i + 1, id = r->ids[pos], out = item->out + i;
@@ -41,15 +40,10 @@ static void after_score(struct engine *e, const struct plan_item *item)
 
 		if (pos <= r->verified) /* emitted before it was preempted */
 			continue;
-		ev_init(&ev, EV_score);
-		ev.u.score.request = r->id;
-		ev.u.score.pos = r->verified = pos;
-		ev.u.score.id = id;
-		if (e->compute->logp)
-			ev.u.score.logp = e->compute->logp(e, out, id);
-		ev.u.score.hash = (int64_t)e->stats[out].hash;
-		ev.u.score.candidates = score_candidates(e, r, out, id, to);
-		stream_emit(&e->stream, &ev);
+		r->verified = pos;
+		STREAM_EMIT(&e->stream, score, .request = r->id, .pos = pos, .id = id,
+			.logp = e->compute->logp ? e->compute->logp(e, out, id) : (double)NAN,
+			.hash = (int64_t)e->stats[out].hash, .candidates = score_candidates(e, r, out, id, to));
 		for_hooks(e, h, drawn) h->ops->drawn(e, h->state, r, pos, id, out);
 	}
 	r->computed += item->n_rows;
@@ -73,7 +67,7 @@ static void after_verify(struct engine *e, const struct plan_item *item)
 			return;
 		}
 		engine_emit_token(e, r, e->drawn.id, pos, &e->drawn, &e->stats[out], EV_SOURCE_plain);
-		e->counts.tokens++;
+		e->step.tokens++;
 		r->verified = pos;
 	}
 	r->computed += item->n_rows;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/no_memory.h"
 #include "engine/draft/draft.h"
 #include "engine/draft/draft_cost.h"
 #include "engine/core/engine.h"
@@ -31,13 +32,6 @@ enum {
 struct engine_compute;
 struct engine_ranks;
 struct handover;
-
-struct engine_counts { /* of the step that runs */
-	int32_t prefill, decode, draft, tokens, accepted, rejected, evicted;
-	/* time of all drafters, used or in the shadow, by the clock that compares them: no part of a
-	 * step's cost */
-	int64_t drafters_ns;
-};
 
 /* engine_draft.c: the drafter, and the drafts of the step that runs. */
 struct engine_drafting {
@@ -127,8 +121,8 @@ struct engine {
 	bool begun;
 	bool whole_rows; /* a hook reads the logits of every output */
 	int64_t n_requests, n_steps;
-	int64_t step_start_ns, kernel_ns;
-	struct engine_counts counts;
+	int64_t step_start_ns;
+	struct ev_step step; /* the event of the one that runs, as far as it is counted */
 	char *model_path, *model_sha256;
 
 	struct engine_drafting draft;
@@ -158,13 +152,15 @@ static inline bool engine_is_end(const struct engine *e, int32_t id)
 void engine_emit_session(struct engine *e);
 void engine_emit_memory(struct engine *e);
 void engine_emit_products(struct engine *e);
-void engine_emit_batch(struct engine *e);
 /* After a token was appended: r keeps what is computed, or, without a KV cache, gives it up. */
 void engine_keep(struct engine *e, struct request *r);
 /* Of one that is refused the first tokens of the prompt alone, so that clients who send such
  * requests fill neither memory nor disk; a conversation's turns are whole. */
 void engine_emit_request(struct engine *e, const struct request *r, bool refused);
 void engine_emit_fork(struct engine *e, const struct request *r, const struct engine_request *q);
+/* Begins the event of a token: the caller fills in what is known of it. */
+struct ev_token *engine_token_event(struct engine *e, const struct request *r, int32_t id,
+	int32_t pos, enum ev_code_source source, struct event *ev);
 void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t pos,
 	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source);
 /* engine_given.c: those whose tokens are given. */
@@ -192,7 +188,6 @@ struct engine_verdict { /* the fields of EV_draft of the same names */
 void engine_emit_draft(struct engine *e, const struct plan_item *item, int32_t node,
 	enum ev_code_verdict verdict, const struct engine_verdict *v);
 void engine_emit_window(struct engine *e, int64_t request, const struct draft_window *w);
-void engine_emit_ahead(struct engine *e, const struct ev_ahead *a);
 void engine_emit_step(struct engine *e);
 void engine_emit_finish(
 	struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
@@ -203,8 +198,6 @@ int engine_check_options(
 int engine_apply_settings(struct engine *e, struct err *err);
 /* Applies the settings in `to` to the engine, and may write the resulting values into `to`. */
 typedef int setting_apply(struct engine *e, struct engine_options *to, struct err *err);
-/* setting_table.c: of each row of engine_settings; NULL: setting the field is enough. */
-extern setting_apply *const setting_table[N_ENGINE_SETTINGS];
 setting_apply engine_apply_copied, engine_apply_budget, engine_apply_prefix, engine_apply_policy,
 	engine_apply_spec, engine_apply_shadow, engine_apply_page_size, engine_apply_pages,
 	engine_apply_every, engine_apply_visible, engine_apply_skip, engine_apply_attention,
@@ -272,7 +265,7 @@ int engine_ranks_attach(struct engine *e, struct err *err);
 int engine_ranks_meet(struct engine *e, struct err *err);
 int engine_ranks_ready(struct engine *e, struct err *err);
 /* A setting changed: the others' does, too. */
-int engine_ranks_set(struct engine *e, const char *name, const char *value, struct err *err);
+int engine_ranks_set(struct engine *e, const struct setting *s, const char *value, struct err *err);
 /* Pages were made anew. */
 void engine_ranks_listen(struct engine *e);
 /* The events rank, and traffic of the step that was computed. */
@@ -299,6 +292,8 @@ int engine_set_format(struct engine *e, const struct engine_options *o, struct e
  * e->specs, for as many tokens or bytes. */
 int32_t engine_default_pages(const struct engine *e, const struct engine_options *o);
 int engine_remake_pages(struct engine *e, int32_t page_size, struct err *err);
+/* e->specs was `old`: where it is another now, pages are made again. -1: it is `old` again. */
+int engine_take_specs(struct engine *e, const struct memory_specs *old, struct err *err);
 int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err);
 void engine_close_pages(struct engine *e);
 /* engine_pin.c: a setting changes what would be cached: all pins end, and the cache is empty. */

@@ -6,17 +6,12 @@
 
 static void emit_cost(struct engine *e, void *state)
 {
-	struct event ev;
-
 	(void)state;
 	for (int32_t i = 0; e->begun && i < e->measure.cost.n; i++) {
 		const struct draft_cost_point *p = &e->measure.cost.point[i];
 
-		ev_init(&ev, EV_cost);
-		ev.u.cost = (struct ev_cost){
-			.rows = p->rows, .depth = p->depth, .ns = (int64_t)p->ns, .runs = p->runs
-		};
-		stream_emit(&e->stream, &ev);
+		STREAM_EMIT(&e->stream, cost, .rows = p->rows, .depth = p->depth, .ns = (int64_t)p->ns,
+			.runs = p->runs);
 	}
 }
 

@@ -5,26 +5,19 @@
 static void on_page_change(void *arg, const struct page_change *c)
 {
 	struct engine *e = arg;
-	struct event ev;
 	int64_t first = 0;
 
-	e->counts.evicted += c->action == EV_PAGE_evict;
+	e->step.evicted += c->action == EV_PAGE_evict;
 	if (c->action == EV_PAGE_evict)
 		engine_handover_evicted(e, c->group, c->page);
 	if (!e->begun)
 		return;
-	ev_init(&ev, EV_page);
 	for (int32_t g = 0; g < c->group; g++)
 		first += e->memory.pages[g].n_pages;
-	ev.u.page = (struct ev_page){ .page = first + c->page,
-		.action = c->action,
-		.request = c->request,
-		.block = c->block < 0 ? EV_NULL_I : c->block,
-		.refs = c->refs,
-		.cached = c->cached,
-		.memory = c->group,
-		.other = c->action == EV_PAGE_copy ? first + c->other : c->other };
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, page, .page = first + c->page, .action = c->action,
+		.request = c->request, .block = c->block < 0 ? EV_NULL_I : c->block, .refs = c->refs,
+		.cached = c->cached, .memory = c->group,
+		.other = c->action == EV_PAGE_copy ? first + c->other : c->other);
 }
 
 int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err)
@@ -111,6 +104,14 @@ int engine_remake_pages(struct engine *e, int32_t page_size, struct err *err)
 	return make_pages(e, page_size, pages, err);
 }
 
+int engine_take_specs(struct engine *e, const struct memory_specs *old, struct err *err)
+{
+	if (!memcmp(&e->specs, old, sizeof *old) || !engine_remake_pages(e, e->memory.page_size, err))
+		return 0;
+	e->specs = *old;
+	return -1;
+}
+
 int engine_apply_pages(struct engine *e, struct engine_options *to, struct err *err)
 {
 	if (!to->pages)
@@ -132,11 +133,8 @@ int engine_apply_page_size(struct engine *e, struct engine_options *to, struct e
 
 int engine_apply_give_back(struct engine *e, struct engine_options *to, struct err *err)
 {
-	if (to->give_back == !e->specs.keep)
-		return 0;
+	const struct memory_specs old = e->specs;
+
 	e->specs.keep = !to->give_back;
-	if (!engine_remake_pages(e, e->memory.page_size, err))
-		return 0;
-	e->specs.keep = to->give_back;
-	return -1;
+	return engine_take_specs(e, &old, err);
 }

@@ -1,8 +1,10 @@
 /* See engine_impl.h. Messages from rank 0: a head, then its bytes. After a step each follower
  * answers with what it did. */
+#include <limits.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/text.h"
 #include "engine/core/engine_ranks_impl.h"
 
 /* ---- messages ---- */
@@ -14,15 +16,25 @@ static int lose(struct engine_ranks *r)
 	return -1;
 }
 
-int engine_ranks_tell(struct engine_ranks *r, struct head head, void *data, struct err *err)
+struct wire *engine_ranks_begin(struct engine_ranks *r)
+{
+	r->wire.n = 0;
+	r->wire.reads = r->wire.failed = false;
+	return &r->wire;
+}
+
+int engine_ranks_tell(struct engine_ranks *r, struct head head, struct err *err)
 {
 	struct transport *t = r->k.transport;
 
+	if (r->wire.failed)
+		return err_no_memory(err, "the message to the other ranks");
 	head.copies = (uint32_t)r->k.n_copies;
+	head.bytes = r->wire.n;
 	if (transport_broadcast(t, &head, sizeof head, false, err) ||
 		(head.copies &&
 			transport_broadcast(t, r->k.copy, head.copies * sizeof *r->k.copy, false, err)) ||
-		(head.bytes && transport_broadcast(t, data, head.bytes, false, err)))
+		(head.bytes && transport_broadcast(t, r->wire.data, head.bytes, false, err)))
 		return lose(r);
 	r->k.n_copies = 0;
 	return 0;
@@ -36,7 +48,7 @@ int engine_ranks_hear(struct engine_ranks *r, struct head *head, struct err *err
 		return -1;
 	if (!ARRAY_ROOM(r->wire.data, r->wire.cap, head->bytes + 1) ||
 		!ARRAY_ROOM(r->k.copy, r->k.cap_copies, head->copies + 1))
-		return err_set(err, ERR_MEMORY, "no memory for a message of rank 0");
+		return err_no_memory(err, "a message of rank 0");
 	r->k.n_copies = (int32_t)head->copies;
 	if ((head->copies &&
 			transport_broadcast(t, r->k.copy, head->copies * sizeof *r->k.copy, false, err)) ||
@@ -79,12 +91,6 @@ int engine_ranks_answer(struct engine_ranks *r, struct reply *reply, bool lane, 
 
 /* ---- rank 0 ---- */
 
-static void begin_message(struct wire *w)
-{
-	w->n = 0;
-	w->reads = false;
-}
-
 static int begin_step(void *arg, struct forward *f, struct err *err)
 {
 	struct engine *e = arg;
@@ -92,12 +98,8 @@ static int begin_step(void *arg, struct forward *f, struct err *err)
 
 	if (r->lost)
 		return err_set(err, ERR_DEVICE, "a rank is lost");
-	begin_message(&r->wire);
-	ranks_wire_step(&r->wire, f, e->memory.spec.n);
-	if (r->wire.failed)
-		return err_set(err, ERR_MEMORY, "no memory for the message to the other ranks");
-	return engine_ranks_tell(
-		r, (struct head){ .kind = MESSAGE_STEP, .bytes = r->wire.n }, r->wire.data, err);
+	ranks_wire_step(engine_ranks_begin(r), f, e->memory.spec.n);
+	return engine_ranks_tell(r, (struct head){ .kind = MESSAGE_STEP }, err);
 }
 
 static void split(void *arg, struct forward *f)
@@ -127,14 +129,11 @@ static int end_step(void *arg, struct forward *f, struct err *err)
 /* Of what the others compute; drafters, screens and logs are rank 0's alone. */
 bool engine_ranks_share(const struct setting *s)
 {
-	static const char *const own[] = { "ranks", "spec", "shadow", "twin", "outliers", "importance",
-		"roof", "attention-every", "observe-layer", "observe-head", "watch-layers", "policy",
-		"prefix-cache", "prefill-least", NULL };
+	static const char own[] = "ranks|spec|shadow|twin|outliers|importance|roof|attention-every|"
+							  "observe-layer|observe-head|watch-layers|policy|prefix-cache|"
+							  "prefill-least";
 
-	for (int i = 0; own[i]; i++)
-		if (!strcmp(s->name, own[i]))
-			return false;
-	return true;
+	return text_word(own, '|', s->name, strlen(s->name)) < 0;
 }
 
 /* Name and value, each with its 0. */
@@ -147,23 +146,17 @@ static void put_setting(struct wire *w, const char *name, const char *value)
 int engine_ranks_tell_options(
 	struct engine_ranks *r, const struct engine_options *o, struct err *err)
 {
-	char value[512];
+	struct wire *w = engine_ranks_begin(r);
+	char value[PATH_MAX];
 
-	begin_message(&r->wire);
 	for (const struct setting *s = engine_settings; s->name; s++) {
 		setting_text(s, o, value, sizeof value);
-		if (!engine_ranks_share(s) || !*value)
-			continue;
-		put_setting(&r->wire, s->name, value);
+		if (engine_ranks_share(s) && *value)
+			put_setting(w, s->name, value);
 	}
-	if (r->wire.failed)
-		return err_set(err, ERR_MEMORY, "no memory for the message to the other ranks");
 	return engine_ranks_tell(r,
-		(struct head){ .kind = MESSAGE_OPEN,
-			.bytes = r->wire.n,
-			.replicas = (uint32_t)o->replicas,
-			.goes_on = o->goes_on },
-		r->wire.data, err);
+		(struct head){ MESSAGE_OPEN, .replicas = (uint32_t)o->replicas, .goes_on = o->goes_on },
+		err);
 }
 
 static int32_t n_asked(const struct engine_options *o)
@@ -266,7 +259,7 @@ int engine_ranks_open(struct engine *e, struct engine_options *o, struct err *er
 		return 0;
 	e->ranks = r = calloc(1, sizeof *r);
 	if (!r)
-		return err_set(err, ERR_MEMORY, "no memory for ranks");
+		return err_no_memory(err, "ranks");
 	r->k.form = form_of(o);
 	r->remote = (struct forward_remote){ .arg = e, .split = split, .run = run };
 	if (o->follows) {
@@ -326,17 +319,14 @@ void engine_ranks_listen(struct engine *e)
 	}
 }
 
-int engine_ranks_set(struct engine *e, const char *name, const char *value, struct err *err)
+int engine_ranks_set(struct engine *e, const struct setting *s, const char *value, struct err *err)
 {
 	struct engine_ranks *r = e->ranks;
-	const struct setting *s = setting_find(engine_settings, name);
 
 	if (!r || r->k.transport->rank || !r->opened || !engine_ranks_share(s))
 		return 0;
-	begin_message(&r->wire);
-	put_setting(&r->wire, name, value);
-	return engine_ranks_tell(
-			   r, (struct head){ .kind = MESSAGE_SET, .bytes = r->wire.n }, r->wire.data, err) ||
+	put_setting(engine_ranks_begin(r), s->name, value);
+	return engine_ranks_tell(r, (struct head){ .kind = MESSAGE_SET }, err) ||
 				   engine_ranks_replies(r, false, err)
 			   ? -1
 			   : 0;
@@ -352,7 +342,7 @@ static int share_pages(struct engine *e, struct err *err)
 	for (int32_t i = 1; i < e->ranks->k.transport->n; i++)
 		same = same && !memcmp(e->ranks->reply[i].n_pages, own.n_pages, sizeof own.n_pages);
 	snprintf(n, sizeof n, "%d", own.n_pages[e->memory.primary]);
-	return same ? 0 : engine_ranks_set(e, "pages", n, err);
+	return same ? 0 : engine_ranks_set(e, &engine_settings[ENGINE_AT_pages], n, err);
 }
 
 int engine_ranks_meet(struct engine *e, struct err *err)
@@ -397,8 +387,9 @@ void engine_ranks_close(struct engine *e)
 
 	if (!r)
 		return;
+	engine_ranks_begin(r);
 	if (r->k.transport && !r->k.transport->rank && !r->lost)
-		engine_ranks_tell(r, (struct head){ .kind = MESSAGE_QUIT }, NULL, &ignored);
+		engine_ranks_tell(r, (struct head){ .kind = MESSAGE_QUIT }, &ignored);
 	if (r->k.transport && !e->set.follows) {
 		r->k.transport->ops->close(r->k.transport);
 		for (int32_t i = 1; i <= r->n_threads; i++)

@@ -48,10 +48,8 @@ void engine_ranks_emit(struct engine *e)
 
 	for (int32_t i = 0; r && !r->k.transport->rank && i < r->k.transport->n; i++) {
 		const struct rank_info *info = &r->reply[i].info;
-		struct event ev;
+		struct event ev = { .kind = EV_rank, .u.rank = info->has };
 
-		ev_init(&ev, EV_rank);
-		ev.u.rank = info->has;
 		ev.u.rank.isa = ev_text(info->isa);
 		ev.u.rank.host = ev_text(info->host);
 		ev.u.rank.transport = ev_text(r->k.transport->ops->name);
@@ -64,11 +62,8 @@ static void emit_traffic(struct engine *e, int32_t rank)
 	const struct engine_ranks *r = e->ranks;
 	const struct ranks_count *now = &r->reply[rank].count, *was = &r->before[rank];
 	const bool one_clock = !strcmp(r->reply[rank].info.host, r->reply[0].info.host);
-	struct event ev;
 
-	ev_init(&ev, EV_traffic);
-	ev.u.traffic = (struct ev_traffic){ .step = e->n_steps,
-		.rank = rank,
+	STREAM_EMIT(&e->stream, traffic, .step = e->n_steps, .rank = rank,
 		.compute_ns = (int64_t)(now->compute_ns - was->compute_ns),
 		.exchange_ns = (int64_t)(now->traffic.ns - was->traffic.ns),
 		.slowed_ns = (int64_t)(now->traffic.link_ns - was->traffic.link_ns),
@@ -76,10 +71,8 @@ static void emit_traffic(struct engine *e, int32_t rank)
 		.sent = (int64_t)(now->traffic.sent - was->traffic.sent),
 		.received = (int64_t)(now->traffic.received - was->traffic.received),
 		.control = (int64_t)(now->traffic.control - was->traffic.control),
-		.start_ns = one_clock ? now->began_ns - r->reply[0].count.began_ns : EV_NULL_I };
-	if (now->n_lane)
-		ev.u.traffic.lane = (struct ev_span){ now->lane, (size_t)now->n_lane * sizeof *now->lane };
-	stream_emit(&e->stream, &ev);
+		.start_ns = one_clock ? now->began_ns - r->reply[0].count.began_ns : EV_NULL_I,
+		.lane = { now->n_lane ? now->lane : NULL, (size_t)now->n_lane * sizeof *now->lane });
 }
 
 void engine_ranks_emit_step(struct engine *e)

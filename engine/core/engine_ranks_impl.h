@@ -48,9 +48,11 @@ struct engine_ranks {
 /* engine_ranks.c: the next message from rank 0, to r->wire and r->k.copy; the answer to it. */
 int engine_ranks_hear(struct engine_ranks *r, struct head *head, struct err *err);
 int engine_ranks_answer(struct engine_ranks *r, struct reply *reply, bool lane, struct err *err);
-/* Rank 0's side: a message, the settings that a follower needs, whether one is among them, and
- * what they answered; lane: with the times of an observed step. */
-int engine_ranks_tell(struct engine_ranks *r, struct head head, void *data, struct err *err);
+/* Rank 0's side: a message begins, whose bytes go to what is returned; is sent; the settings that a
+ * follower needs, whether one is among them, and what they answered; lane: with the times of an
+ * observed step. */
+struct wire *engine_ranks_begin(struct engine_ranks *r);
+int engine_ranks_tell(struct engine_ranks *r, struct head head, struct err *err);
 int engine_ranks_tell_options(
 	struct engine_ranks *r, const struct engine_options *o, struct err *err);
 bool engine_ranks_share(const struct setting *s);

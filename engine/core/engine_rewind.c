@@ -30,35 +30,21 @@ static void emit_rewind(struct engine *e, const struct request *r, int32_t had, 
 	int32_t forced, int32_t valid)
 {
 	int32_t size = e->memory.page_size, computed = sched_resume(&e->sched, r, valid), pages = 0;
-	struct event ev;
 
-	if (forced >= 0)
-		stream_vocab(&e->stream, forced);
-	ev_init(&ev, EV_rewind);
-	ev.u.rewind.request = r->id;
-	ev.u.rewind.had = had;
-	ev.u.rewind.kept = keep;
-	if (forced >= 0)
-		ev.u.rewind.forced = forced;
+	stream_vocab(&e->stream, forced);
 	for (int32_t g = 0; g < e->memory.spec.n; g++)
 		pages += memory_held(&r->table, g, (computed + size - 1) / size);
-	ev.u.rewind.pages = pages;
-	ev.u.rewind.recompute = keep + (forced >= 0) - computed;
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, rewind, .request = r->id, .had = had, .kept = keep,
+		.forced = forced >= 0 ? forced : EV_NULL_I, .pages = pages,
+		.recompute = keep + (forced >= 0) - computed);
 }
 
 static void force(struct engine *e, struct request *r, int32_t id)
 {
 	struct event ev;
 
+	engine_token_event(e, r, id, r->n_ids, EV_SOURCE_forced, &ev);
 	r->ids[r->n_ids++] = id;
-	ev_init(&ev, EV_token);
-	ev.u.token.step = e->n_steps;
-	ev.u.token.request = r->id;
-	ev.u.token.pos = r->n_ids - 1;
-	ev.u.token.id = id;
-	ev.u.token.source = EV_SOURCE_forced;
-	ev.u.token.is_end = engine_is_end(e, id);
 	stream_emit(&e->stream, &ev);
 	engine_end_if_due(e, r);
 }

@@ -16,12 +16,7 @@ int engine_apply_copied(struct engine *e, struct engine_options *to, struct err 
 {
 	(void)err;
 	engine_fit_steps(to, e->kernels && !k_is_host(e->kernels));
-	e->sched.chunk = to->prefill_chunk;
-	e->sched.pin_limit = to->pin_limit;
-	e->sched.served_ratio = to->waiting_served_ratio;
-	e->sched.waiting_tokens = to->max_waiting_tokens;
-	e->sched.hand_least = to->prefill_least;
-	e->prefix.policy = (enum prefix_policy)setting_choice(&engine_settings[ENGINE_AT_evict], to);
+	sched_set(&e->sched, to);
 	e->draft.rejection = !strcmp(to->rule, "rejection");
 	e->forward.observed.threshold = to->near_zero;
 	return 0;
@@ -138,14 +133,8 @@ int engine_apply_cache_format(struct engine *e, struct engine_options *to, struc
 	if (!k_cache_by_channel((int32_t)engine_cache_format(to)) &&
 		to->cache_residual == e->set.cache_residual)
 		to->cache_residual = K_RECENT;
-	if (engine_set_format(e, to, err))
+	if (engine_set_format(e, to, err) || engine_take_specs(e, &old, err))
 		return -1;
-	if (!memcmp(&e->specs, &old, sizeof old))
-		return 0;
-	if (engine_remake_pages(e, e->memory.page_size, err)) {
-		e->specs = old;
-		return -1;
-	}
 	to->pages = e->memory.pages[e->memory.primary].n_pages;
 	return 0;
 }
@@ -154,19 +143,10 @@ int engine_apply_cache_format(struct engine *e, struct engine_options *to, struc
 static int set_choice(struct engine *e, const struct visible *v, struct err *err)
 {
 	const struct memory_specs old = e->specs;
-	bool same;
 
 	memory_set_key_ranges(&e->specs, visible_picks(v));
-	if (memory_set_kept(&e->specs, visible_most_kept(v, e->info.ctx), err)) {
-		e->specs = old;
-		return -1;
-	}
-	same = e->specs.n == old.n;
-	for (int32_t g = 0; same && g < old.n; g++)
-		same = e->specs.group[g].kv.key_ranges == old.group[g].kv.key_ranges &&
-			   e->specs.group[g].state_bytes == old.group[g].state_bytes;
-	if (same || !engine_remake_pages(e, e->memory.page_size, err))
-		return 0;
+	if (!memory_set_kept(&e->specs, visible_most_kept(v, e->info.ctx), err))
+		return engine_take_specs(e, &old, err);
 	e->specs = old;
 	return -1;
 }
@@ -316,6 +296,13 @@ int engine_apply_cuda_mode(struct engine *e, struct engine_options *to, struct e
 
 /* ---- all of them ---- */
 
+/* Of each row of engine_settings; NULL: setting the field is enough. What a setting changes is in
+ * the file of that part. */
+static setting_apply *const setting_table[N_ENGINE_SETTINGS] = {
+#define ENGINE(type, field, initial, apply, ...) apply,
+#include "engine/settings/settings.def"
+};
+
 /* Refuses values out of range; `out` gets the options, with defaults for choices that were left
  * out. */
 int engine_check_options(
@@ -364,7 +351,7 @@ int engine_get(const struct engine *e, const char *name, char *buf, size_t cap)
 
 void engine_emit_setting(struct engine *e, const char *name)
 {
-	char value[128];
+	char value[512]; /* the longest text that a setting keeps */
 
 	if (e->begun && !engine_get(e, name, value, sizeof value))
 		engine_note_setting(e, name, value);
@@ -387,7 +374,7 @@ int engine_set(struct engine *e, const char *name, const char *value, struct err
 	if (s->when <= SETTING_IDLE && !engine_idle(e))
 		return err_set(err, ERR_USAGE, "%s can only change while nothing runs or waits", name);
 	apply = setting_table[s - engine_settings];
-	if ((apply && apply(e, &to, err)) || engine_ranks_set(e, name, value, err) ||
+	if ((apply && apply(e, &to, err)) || engine_ranks_set(e, s, value, err) ||
 		engine_handover_set(e, s, value, err))
 		return -1;
 	residual = e->set.cache_residual;

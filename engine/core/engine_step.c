@@ -57,7 +57,7 @@ static void append(struct engine *e, struct request *r, int32_t out, enum ev_cod
 	const struct k_logit_stats *stats = &e->stats[out];
 
 	r->ids[r->n_ids++] = e->drawn.id;
-	e->counts.tokens++;
+	e->step.tokens++;
 	if (r->first_token_ns == EV_NULL_I)
 		r->first_token_ns = stream_now(&e->stream);
 	if (r->owner)
@@ -199,9 +199,8 @@ static void end_out_of_pages(struct engine *e)
 
 	if (pinned)
 		snprintf(pins, sizeof pins, ", %d of them pinned", pinned);
-	for (int32_t i = 0; i < e->sched.n_slots; i++) {
-		struct request *r = e->sched.slot[i];
-		if (!r || !r->out_of_pages)
+	for_running(&e->sched, r) {
+		if (!r->out_of_pages)
 			continue;
 		snprintf(why, sizeof why, "all %d pages of %d tokens are full%s; see --pages",
 			e->memory.pages[e->memory.primary].n_pages, e->memory.page_size, pins);
@@ -212,9 +211,8 @@ static void end_out_of_pages(struct engine *e)
 /* The device is lost: nothing can be computed any more, but the log has all that was. */
 static int lose(struct engine *e, struct err *err)
 {
-	for (int32_t i = 0; i < e->sched.n_slots; i++)
-		if (e->sched.slot[i])
-			engine_finish(e, e->sched.slot[i], EV_FINISH_failed, e->lost.text);
+	for_running(&e->sched, r)
+		engine_finish(e, r, EV_FINISH_failed, e->lost.text);
 	while (e->sched.n_queue)
 		engine_finish(e, e->sched.queue[0], EV_FINISH_failed, e->lost.text);
 	return err_set(err, e->lost.code, "%s", e->lost.text);
@@ -227,7 +225,11 @@ static void begin(struct engine *e)
 	sched_pins_expire(&e->sched);
 	for_hooks(e, h, begin) h->ops->begin(e, h->state);
 	e->step_start_ns = stream_now(&e->stream);
-	memset(&e->counts, 0, sizeof e->counts);
+	e->step = (struct ev_step){ .run_delay_ns = EV_NULL_I,
+		.twin_rows = EV_NULL_I,
+		.twin_ns = EV_NULL_I,
+		.twin_bytes = EV_NULL_I,
+		.twin_ops = EV_NULL_I };
 	e->sched.step = ++e->n_steps;
 	e->draft.n_seen = e->draft.n_seen_rows = 0;
 }
@@ -247,26 +249,28 @@ int64_t engine_pairs_of(const struct engine *e, const struct plan_item *item)
 	return pairs;
 }
 
-static void count_rows(struct engine *e)
+/* Tells who is in the batch, and counts its rows. */
+static void begin_items(struct engine *e)
 {
 	for (int32_t i = 0; i < e->plan.n_items; i++) {
 		const struct plan_item *item = &e->plan.item[i];
 
+		STREAM_EMIT(&e->stream, batch, .step = e->n_steps, .request = item->r->id,
+			.slot = item->r->slot, .work = item->work, .pos = item->pos, .rows = item->n_rows);
 		item->r->rows += item->n_rows;
 		item->r->pairs += engine_pairs_of(e, item);
 		if (item->work != EV_WORK_decode && item->work != EV_WORK_verify)
-			e->counts.prefill += item->n_rows;
+			e->step.prefill_rows += item->n_rows;
 		else
-			e->counts.decode++;
-		e->counts.draft += item->n_drafts;
+			e->step.decode_rows++;
+		e->step.draft_rows += item->n_drafts;
 	}
 }
 
 /* -1: the device was lost on the way. */
 static int compute(struct engine *e)
 {
-	engine_emit_batch(e);
-	count_rows(e);
+	begin_items(e);
 	engine_draft_verifying(e);
 	if (e->lost.code || (e->compute->run && e->compute->run(e, &e->lost))) {
 		e->n_steps--; /* it began, but does not count as a step */

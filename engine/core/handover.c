@@ -11,15 +11,21 @@ enum { WAIT_NS = 5000000 /* calls to the engine wait for so long, while nothing 
 
 /* ---- jobs ---- */
 
+static bool has_news(const struct handover_job *j)
+{
+	return (j->done > j->taken && !j->nan_row) || j->state >= JOB_DONE;
+}
+
+/* The first job of the request; NULL: that has news. */
 static struct handover_job *find_job(
 	struct handover *h, const struct request *r, struct prefill_rank **rank)
 {
-	for (struct prefill_rank *p = h->rank; p < h->rank + h->n; p++)
-		for (struct handover_job *j = TAILQ_FIRST(&p->jobs); j; j = TAILQ_NEXT(j, link))
-			if (j->r == r) {
-				*rank = p;
+	struct handover_job *j;
+
+	for (*rank = h->rank; *rank < h->rank + h->n; ++*rank)
+		TAILQ_FOREACH(j, &(*rank)->jobs, link)
+			if (r ? j->r == r : has_news(j))
 				return j;
-			}
 	return NULL;
 }
 
@@ -107,9 +113,10 @@ static struct handover_job *make_job(struct prefill_rank *p, struct request *r, 
 
 static int64_t rows_before(struct prefill_rank *p)
 {
+	const struct handover_job *j;
 	int64_t n = 0;
 
-	for (const struct handover_job *j = TAILQ_FIRST(&p->jobs); j; j = TAILQ_NEXT(j, link))
+	TAILQ_FOREACH(j, &p->jobs, link)
 		n += j->has.n - j->done;
 	return n;
 }
@@ -150,24 +157,12 @@ static int64_t session_ns(const struct engine *e, int64_t ns)
 static void emit(
 	struct engine *e, const struct prefill_rank *p, const struct handover_job *j, const char *why)
 {
-	struct event ev;
-
-	ev_init(&ev, EV_handover);
-	ev.u.handover = (struct ev_handover){ .request = j->request,
-		.rank = p->number,
-		.pos = j->has.first,
-		.tokens = j->has.n,
-		.computed = j->done,
-		.given = j->has.n_give,
-		.there = j->there,
-		.back = j->back,
-		.asked_ns = session_ns(e, j->asked_ns),
-		.start_ns = session_ns(e, j->start_ns),
-		.first_ns = session_ns(e, j->first_ns),
-		.end_ns = session_ns(e, j->end_ns ? j->end_ns : now_ns()),
-		.equal = !j->differs };
-	ev.u.handover.why = ev_text(why);
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, handover, .request = j->request, .rank = p->number, .pos = j->has.first,
+		.tokens = j->has.n, .computed = j->done, .given = j->has.n_give, .there = j->there,
+		.back = j->back, .asked_ns = session_ns(e, j->asked_ns),
+		.start_ns = session_ns(e, j->start_ns), .first_ns = session_ns(e, j->first_ns),
+		.end_ns = session_ns(e, j->end_ns ? j->end_ns : now_ns()), .equal = !j->differs,
+		.why = ev_text(why));
 }
 
 /* From now on the worker does not touch its pages. */
@@ -253,18 +248,6 @@ static void take(struct engine *e, struct prefill_rank *p, struct handover_job *
 	handover_free_job(j);
 }
 
-/* The first job that has news. */
-static struct handover_job *find_news(struct handover *h, struct prefill_rank **rank)
-{
-	for (struct prefill_rank *p = h->rank; p < h->rank + h->n; p++)
-		for (struct handover_job *j = TAILQ_FIRST(&p->jobs); j; j = TAILQ_NEXT(j, link))
-			if ((j->done > j->taken && !j->nan_row) || j->state >= JOB_DONE) {
-				*rank = p;
-				return j;
-			}
-	return NULL;
-}
-
 void handover_begin(struct engine *e, void *state)
 {
 	struct handover_job *j;
@@ -276,7 +259,7 @@ void handover_begin(struct engine *e, void *state)
 		if (!e->handover)
 			return;
 		pthread_mutex_lock(&e->handover->lock);
-		j = find_news(e->handover, &p);
+		j = find_job(e->handover, NULL, &p);
 		pthread_mutex_unlock(&e->handover->lock);
 		if (j)
 			take(e, p, j);
@@ -298,7 +281,7 @@ void handover_wait(struct engine *e, void *state)
 	pthread_mutex_lock(&h->lock);
 	for (p = h->rank; p < h->rank + h->n; p++)
 		any |= !TAILQ_EMPTY(&p->jobs);
-	while (any && !find_news(h, &p) && wait_until(&h->moved, &h->lock, end) != ETIMEDOUT)
+	while (any && !find_job(h, NULL, &p) && wait_until(&h->moved, &h->lock, end) != ETIMEDOUT)
 		;
 	pthread_mutex_unlock(&h->lock);
 }
@@ -316,7 +299,7 @@ int engine_handover_set(
 
 		if (!j || !(j->setting = malloc(all))) {
 			free(j);
-			return err_set(err, ERR_MEMORY, "no memory for a setting of the prefill ranks");
+			return err_no_memory(err, "a setting of the prefill ranks");
 		}
 		memcpy(j->setting, s->name, name);
 		memcpy(j->setting + name, value, all - name);

@@ -23,7 +23,7 @@ static int send_stored(struct prefill *p, const struct stored *s, const struct k
 	while (&p->e->memory.store[piece.group].kv != kv)
 		piece.group++;
 	if (!ARRAY_ROOM(p->room, p->cap, bytes))
-		return err_set(err, ERR_MEMORY, "no memory for the keys and values of a chunk");
+		return err_no_memory(err, "the keys and values of a chunk");
 	piece.bytes = stored_copy(kv, pages, s, p->room, true);
 	return bytes ? piece_send(p->t, &piece, p->room, err) : 0;
 }

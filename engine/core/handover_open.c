@@ -69,7 +69,7 @@ static int open_handover(struct engine *e, void **state, struct err *err)
 	if (h)
 		h->rank = calloc((size_t)n, sizeof *h->rank);
 	if (!h || !h->rank)
-		return err_set(err, ERR_MEMORY, "no memory for %d prefill ranks", n);
+		return err_no_memory(err, "%d prefill ranks", n);
 	h->e = e;
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_cond_init(&h->wake, NULL);

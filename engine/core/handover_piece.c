@@ -22,8 +22,7 @@ int piece_receive(
 	if (transport_control(t, NULL, 0, &(struct message){ !t->rank, p, sizeof *p }, 1, true, err))
 		return -1;
 	if (p->bytes > MOST_BYTES || !ARRAY_ROOM(*data, *cap, p->bytes + 1))
-		return err_set(
-			err, ERR_MEMORY, "no memory for a message of %llu bytes", (unsigned long long)p->bytes);
+		return err_no_memory(err, "a message of %llu bytes", (unsigned long long)p->bytes);
 	(*data)[p->bytes] = '\0';
 	return p->bytes ? transport_exchange(
 						  t, NULL, 0, &(struct message){ !t->rank, *data, p->bytes }, 1, err)

@@ -14,21 +14,10 @@ void handover_free_job(struct handover_job *j)
 
 /* ---- a prompt ---- */
 
-static int tell(struct prefill_rank *p, enum message_kind kind, struct err *err)
-{
-	const struct head head = { .kind = kind, .bytes = p->r.wire.n };
-
-	return engine_ranks_tell(&p->r, head, p->r.wire.data, err);
-}
-
 static int send_job(struct prefill_rank *p, struct handover_job *j, struct err *err)
 {
-	p->r.wire.n = 0;
-	p->r.wire.reads = p->r.wire.failed = false;
-	job_wire(&p->r.wire, &j->has, j->n_groups);
-	if (p->r.wire.failed)
-		return err_set(err, ERR_MEMORY, "no memory for the message to rank %d", p->number);
-	return tell(p, MESSAGE_PROMPT, err);
+	job_wire(engine_ranks_begin(&p->r), &j->has, j->n_groups);
+	return engine_ranks_tell(&p->r, (struct head){ .kind = MESSAGE_PROMPT }, err);
 }
 
 /* False: the request was called back. */
@@ -54,7 +43,7 @@ static int send_pages(struct prefill_rank *p, struct handover_job *j, bool *goes
 		struct piece piece = { PIECE_PAGE, .group = j->give[i].group, .page = j->give[i].page };
 
 		if (!ARRAY_ROOM(p->room, p->cap, j->give[i].bytes))
-			return err_set(err, ERR_MEMORY, "no memory for a page to send");
+			return err_no_memory(err, "a page to send");
 		*goes = copy_page(p, j, i);
 		piece.kind = *goes ? PIECE_PAGE : PIECE_STOP;
 		piece.bytes = *goes ? j->give[i].bytes : 0;
@@ -70,6 +59,7 @@ static int store(
 {
 	const struct memory *m = &p->h->e->memory;
 	const struct stored *s = &piece->s;
+	const bool is_group = piece->group >= 0 && piece->group < m->spec.n;
 	int failed = 0;
 
 	pthread_mutex_lock(&p->h->lock);
@@ -77,12 +67,11 @@ static int store(
 		j->first_ns = now_ns();
 	j->differs = !piece_is_whole(piece, p->room);
 	if (!j->dropped) {
-		const struct k_kv *kv = &m->store[piece->group].kv;
-		const int32_t *pages = j->has.page[piece->group];
+		const struct k_kv *kv = &m->store[is_group ? piece->group : 0].kv;
+		const int32_t *pages = j->has.page[is_group ? piece->group : 0];
 
-		if (j->differs || piece->group < 0 || piece->group >= m->spec.n || s->layer < 0 ||
-			s->layer >= kv->n_layers || s->first < j->has.first ||
-			s->end > j->has.first + j->has.n ||
+		if (j->differs || !is_group || s->layer < 0 || s->layer >= kv->n_layers ||
+			s->first < j->has.first || s->end > j->has.first + j->has.n ||
 			stored_copy(kv, pages, s, NULL, false) != piece->bytes)
 			failed = err_set(err, ERR_DEVICE,
 				"keys and values came otherwise than rank %d sent them", p->number);
@@ -144,12 +133,9 @@ static int run_job(struct prefill_rank *p, struct handover_job *j, struct err *e
 
 static int run_setting(struct prefill_rank *p, struct handover_job *j, struct err *err)
 {
-	p->r.wire.n = 0;
-	p->r.wire.reads = p->r.wire.failed = false;
-	wire_bytes(&p->r.wire, j->setting, j->setting_bytes);
-	if (p->r.wire.failed)
-		return err_set(err, ERR_MEMORY, "no memory for the message to rank %d", p->number);
-	if (tell(p, MESSAGE_SET, err) || engine_ranks_replies(&p->r, false, err))
+	wire_bytes(engine_ranks_begin(&p->r), j->setting, j->setting_bytes);
+	if (engine_ranks_tell(&p->r, (struct head){ .kind = MESSAGE_SET }, err) ||
+		engine_ranks_replies(&p->r, false, err))
 		return -1;
 	return memcmp(p->r.reply[1].n_pages, j->n_pages, sizeof j->n_pages)
 			   ? err_set(err, ERR_DEVICE, "rank %d has room for other pages after %s", p->number,
@@ -165,7 +151,7 @@ static struct handover_job *next_job(struct prefill_rank *p)
 
 	pthread_mutex_lock(&p->h->lock);
 	for (;;) {
-		for (j = TAILQ_FIRST(&p->jobs); j; j = TAILQ_NEXT(j, link))
+		TAILQ_FOREACH(j, &p->jobs, link)
 			if (j->state == JOB_WAITS)
 				break;
 		if (j || p->quits)
@@ -194,6 +180,7 @@ static void end_job(struct prefill_rank *p, struct handover_job *j, uint64_t sen
 	uint64_t received, const struct err *err)
 {
 	const struct transport_count *now = &p->r.k.transport->count;
+	struct handover_job *i;
 
 	pthread_mutex_lock(&p->h->lock);
 	j->there += (int64_t)(now->sent - sent);
@@ -202,7 +189,7 @@ static void end_job(struct prefill_rank *p, struct handover_job *j, uint64_t sen
 	j->end_ns = now_ns();
 	if (err->code) {
 		p->lost = true;
-		for (struct handover_job *i = TAILQ_FIRST(&p->jobs); i; i = TAILQ_NEXT(i, link))
+		TAILQ_FOREACH(i, &p->jobs, link)
 			if (i == j || i->state == JOB_WAITS)
 				fail_job(i, err);
 	}
@@ -228,9 +215,9 @@ void *handover_work(void *arg)
 			run_job(p, j, &err);
 		end_job(p, j, before.sent, before.received, &err);
 	}
-	p->r.wire.n = 0;
+	engine_ranks_begin(&p->r);
 	if (!err.code)
-		tell(p, MESSAGE_QUIT, &err);
+		engine_ranks_tell(&p->r, (struct head){ .kind = MESSAGE_QUIT }, &err);
 	t->ops->close(t);
 	p->r.k.transport = NULL;
 	return NULL;

@@ -277,7 +277,7 @@ static int report(struct engine *e, struct request *r, const char **why)
 	while (end < 0 && r->n_ids < r->limit && c->cell[r->n_ids - r->n_prompt].fixed) {
 		const struct canvas_cell *cell = &c->cell[r->n_ids++ - r->n_prompt];
 
-		e->counts.tokens++;
+		e->step.tokens++;
 		if (r->first_token_ns == EV_NULL_I)
 			r->first_token_ns = stream_now(&e->stream);
 		engine_emit_token(

@@ -55,7 +55,7 @@ static bool see(void *arg, const struct k_op *op, int32_t layer)
 	if (in)
 		see_rows(in, a, op->u.matmul.n);
 	else
-		err_set(s->err, ERR_MEMORY, "no memory for the channels of activations");
+		err_no_memory(s->err, "the channels of activations");
 	return in;
 }
 

@@ -79,7 +79,7 @@ static int open_sums(struct measuring *m, struct one *o, const struct k_op *op)
 		o->products = calloc(dim * head, sizeof *o->products);
 	}
 	return (o->down && !o->squares) || (o->out && !o->products)
-			   ? err_set(m->err, ERR_MEMORY, "no memory for the sums of a layer")
+			   ? err_no_memory(m->err, "the sums of a layer")
 			   : 0;
 }
 
@@ -90,7 +90,7 @@ static int add_product(struct measuring *m, struct one *o, const struct k_op *op
 
 	if (!x || open_sums(m, o, op)) {
 		free(x);
-		return m->err->code ? -1 : err_set(m->err, ERR_MEMORY, "no memory for a row");
+		return m->err->code ? -1 : err_no_memory(m->err, "a row");
 	}
 	for (int32_t r = 0; r < op->u.matmul.n; r++) {
 		const struct k_acts row = k_acts_row(in, r);
@@ -170,19 +170,15 @@ static int emit(
 {
 	const struct one *o = &m->of[i];
 	float *share = calloc((size_t)o->n_heads + 1, sizeof *share), least[SIXTEENTHS];
-	struct event ev;
 
 	if (!share)
-		return err_set(err, ERR_MEMORY, "no memory for %d heads", o->n_heads);
-	ev_init(&ev, EV_importance);
-	ev.u.importance = (struct ev_importance){ .nth = i,
-		.layer = i,
-		.influence = o->influence / n_tokens,
-		.heads = { share, (size_t)o->n_heads * sizeof *share },
-		.channels = o->down ? o->down->n_cols : 0,
-		.least = { least, o->down ? sizeof least : 0 } };
+		return err_no_memory(err, "%d heads", o->n_heads);
 	if (!measure_heads(e, o, share, err) && !(o->down && measure_channels(e, o, least, err)))
-		stream_emit(&e->stream, &ev);
+		STREAM_EMIT(&e->stream, importance, .nth = i, .layer = i,
+			.influence = o->influence / n_tokens,
+			.heads = { share, (size_t)o->n_heads * sizeof *share },
+			.channels = o->down ? o->down->n_cols : 0,
+			.least = { least, o->down ? sizeof least : 0 });
 	free(share);
 	return err->code ? -1 : 0;
 }
@@ -200,7 +196,7 @@ static int measure(struct engine *e, struct err *err)
 	if (m.of && m.before)
 		n = shipped_text_run(e, &with, err);
 	else
-		err_set(err, ERR_MEMORY, "no memory for %d layers", m.n);
+		err_no_memory(err, "%d layers", m.n);
 	for (int32_t i = 0; n > 0 && i < m.n && !err->code; i++)
 		emit(e, &m, i, n, err);
 	for (int32_t i = 0; m.of && i < m.n; i++) {

@@ -23,9 +23,8 @@ static int observe_open(struct engine *e, void **state, struct err *err)
 	o->page_read = calloc(blocks, sizeof *o->page_read);
 	o->reads = calloc(blocks, sizeof *o->reads);
 	o->packed = malloc((size_t)e->info.n_layers * (blocks + sizeof(uint16_t)) + blocks);
-	return o->page_share && o->page_read && o->reads && o->packed
-			   ? 0
-			   : err_set(err, ERR_MEMORY, "no memory for attention");
+	return o->page_share && o->page_read && o->reads && o->packed ? 0
+																  : err_no_memory(err, "attention");
 }
 
 static void observe_close(struct engine *e, void *state)
@@ -197,16 +196,10 @@ static bool pack_reads(const struct engine *e, const struct observed *o, uint8_t
 
 static void emit_head(struct engine *e, const struct observed *o, const struct k_attention *a)
 {
-	struct event ev;
-
 	pack_heads(e, o, a, e->set.observe_head, 1, e->observe.room->packed);
-	ev_init(&ev, EV_head);
-	ev.u.head = (struct ev_head){ .step = e->n_steps,
-		.request = o->request,
-		.layer = e->set.observe_layer,
-		.head = e->set.observe_head,
-		.share = { e->observe.room->packed, (size_t)o->n_pages } };
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, head, .step = e->n_steps, .request = o->request,
+		.layer = e->set.observe_layer, .head = e->set.observe_head,
+		.share = { e->observe.room->packed, (size_t)o->n_pages });
 }
 
 /* A layer without attention reports zeros: its part of the buffers still holds another layer's
@@ -223,7 +216,7 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 	uint8_t *read = near + layers * sizeof(uint16_t);
 	const int32_t n_attention = begin_reads(e, &o);
 	int64_t seen = 0; /* by a layer's ops of attention so far */
-	struct event ev;
+	bool some;
 
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		const struct k_attention *a = &f->program.op[i].u.attention;
@@ -238,17 +231,11 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 		if (layer == e->set.observe_layer && e->set.observe_head >= 0)
 			chosen = a;
 	}
-	ev_init(&ev, EV_attention);
-	ev.u.attention = (struct ev_attention){ .step = e->n_steps,
-		.request = o.request,
-		.pos = pos,
-		.pages = o.n_pages,
-		.share = { packed, layers * pages },
+	some = pack_reads(e, &o, read);
+	STREAM_EMIT(&e->stream, attention, .step = e->n_steps, .request = o.request, .pos = pos,
+		.pages = o.n_pages, .share = { packed, layers * pages },
 		.threshold = (double)f->observed.threshold,
-		.near_zero = { near, layers * sizeof(uint16_t) } };
-	if (pack_reads(e, &o, read))
-		ev.u.attention.read = (struct ev_span){ read, pages };
-	stream_emit(&e->stream, &ev);
+		.near_zero = { near, layers * sizeof(uint16_t) }, .read = { some ? read : NULL, pages });
 	if (chosen)
 		emit_head(e, &o, chosen);
 }
@@ -282,7 +269,6 @@ _Static_assert((int)EV_N_stage == (int)K_N_STAGES, "a code for each stage");
 static void emit_times(struct engine *e)
 {
 	struct ev_stage_time out[K_N_STAGES];
-	struct event ev;
 	size_t n = 0;
 
 	for (int i = 0; i < K_N_STAGES; i++) {
@@ -290,11 +276,8 @@ static void emit_times(struct engine *e)
 		if (s->ns || s->bytes || s->ops)
 			out[n++] = (struct ev_stage_time){ (uint64_t)i, s->ns, s->bytes, s->ops };
 	}
-	if (!n)
-		return;
-	ev_init(&ev, EV_time);
-	ev.u.time = (struct ev_time){ e->n_steps, { out, n * sizeof *out } };
-	stream_emit(&e->stream, &ev);
+	if (n)
+		STREAM_EMIT(&e->stream, time, .step = e->n_steps, .stages = { out, n * sizeof *out });
 }
 
 static void observe_fill(struct engine *e, void *state, struct ev_step *s)

@@ -64,31 +64,27 @@ static int emit(struct engine *e, const struct channel_input *in, int32_t nth, s
 {
 	const int32_t n = in->dim;
 	float *w = malloc((size_t)n * sizeof *w);
-	double *room = malloc((size_t)n * sizeof *room), median;
+	double *room = malloc((size_t)n * sizeof *room), median, smoothed;
 	struct top top[TOP + 1];
-	struct event ev;
+	int32_t above_six = 0;
 
 	if (!w || !room)
-		err_set(err, ERR_MEMORY, "no memory for the channels of activations");
+		err_no_memory(err, "the channels of activations");
 	if (err->code || weights_by_column(e, in, w, err)) {
 		free(w);
 		free(room);
 		return -1;
 	}
-	ev_init(&ev, EV_outliers);
-	ev.u.outliers =
-		(struct ev_outliers){ .nth = nth, .layer = in->layer, .stage = (int64_t)in->stage };
-	ev.u.outliers.channels = n;
-	ev.u.outliers.largest = (double)k_largest(in->largest, n);
-	ev.u.outliers.median = median_of_channels(in->largest, n, room);
-	ev.u.outliers.top = (struct ev_span){ top, (size_t)top_of(in, top) * sizeof *top };
 	for (int32_t i = 0; i < n; i++) {
-		ev.u.outliers.above_six += in->largest[i] > K_OUTLIER;
+		above_six += in->largest[i] > K_OUTLIER;
 		w[i] = sqrtf(in->largest[i] * w[i]); /* x / s, with s = sqrt(x / w) */
 	}
 	median = median_of_channels(w, n, room);
-	ev.u.outliers.smoothed = median > 0 ? (double)k_largest(w, n) / median : (double)NAN;
-	stream_emit(&e->stream, &ev);
+	smoothed = median > 0 ? (double)k_largest(w, n) / median : (double)NAN;
+	STREAM_EMIT(&e->stream, outliers, .nth = nth, .layer = in->layer, .stage = (int64_t)in->stage,
+		.channels = n, .largest = (double)k_largest(in->largest, n),
+		.median = median_of_channels(in->largest, n, room), .smoothed = smoothed,
+		.above_six = above_six, .top = { top, (size_t)top_of(in, top) * sizeof *top });
 	free(w);
 	free(room);
 	return 0;

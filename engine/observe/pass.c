@@ -68,7 +68,7 @@ int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 	p->n_pages = (n + PAGE - 1) / PAGE;
 	p->pages = malloc((size_t)p->n_pages * sizeof *p->pages);
 	if (!p->pages)
-		return err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
+		return err_no_memory(err, "a look at %d tokens", n);
 	for (int32_t i = 0; i < p->n_pages; i++)
 		p->pages[i] = i;
 	p->table = p->pages;

@@ -29,7 +29,7 @@ static int twinning_open(struct engine *e, void **state, struct err *err)
 	s->most = e->sched.max_out;
 	s->drawn = calloc((size_t)s->most, sizeof *s->drawn);
 	s->ended = calloc((size_t)s->most, sizeof *s->ended);
-	return s->drawn && s->ended ? 0 : err_set(err, ERR_MEMORY, "no memory for a twin");
+	return s->drawn && s->ended ? 0 : err_no_memory(err, "a twin");
 }
 
 static void twinning_close(struct engine *e, void *state)
@@ -51,7 +51,7 @@ static int twins_file(const struct engine *e, const char *name, char **path, str
 	if (!e->model || !e->model->parted)
 		return 0;
 	*path = strdup(e->model_path);
-	return *path ? 0 : err_set(err, ERR_MEMORY, "no memory for the name of the twin's file");
+	return *path ? 0 : err_no_memory(err, "the name of the twin's file");
 }
 
 int engine_apply_twin(struct engine *e, struct engine_options *to, struct err *err)
@@ -118,44 +118,28 @@ static void twinning_drawn(
 	s->drawn[s->n_drawn++] = (struct twinned){ r->id, pos, id, out };
 }
 
-struct telling {
-	struct engine *e;
-	struct twinning *s;
-};
-
 static void emit(void *arg, int32_t nth, const float *row, const struct k_logit_stats *exact)
 {
-	const struct telling *t = arg;
-	const struct twinned *d = &t->s->drawn[nth];
-	const struct k_logit_stats *lossy = &t->e->stats[d->out];
-	const int32_t vocab = t->e->info.vocab;
+	struct engine *e = arg;
+	const struct twinning *s = engine_hook_state(e, &twin_hooks);
+	const struct twinned *d = &s->drawn[nth];
+	const struct k_logit_stats *lossy = &e->stats[d->out];
+	const int32_t vocab = e->info.vocab;
 	const struct price p = price_of(
-		row, exact, t->e->forward.logits + (size_t)d->out * (size_t)vocab, lossy, vocab, d->id);
-	struct event ev;
+		row, exact, e->forward.logits + (size_t)d->out * (size_t)vocab, lossy, vocab, d->id);
 
-	ev_init(&ev, EV_price);
-	ev.u.price = (struct ev_price){ .step = t->e->n_steps,
-		.request = d->request,
-		.pos = d->pos,
-		.id = d->id,
-		.kl = p.kl,
-		.logp = p.logp,
-		.exact_logp = p.exact_logp,
-		.rank = p.rank,
-		.best = lossy->argmax,
-		.exact_best = exact->argmax,
-		.hash = (int64_t)exact->hash };
-	stream_emit(&t->e->stream, &ev);
+	STREAM_EMIT(&e->stream, price, .step = e->n_steps, .request = d->request, .pos = d->pos,
+		.id = d->id, .kl = p.kl, .logp = p.logp, .exact_logp = p.exact_logp, .rank = p.rank,
+		.best = lossy->argmax, .exact_best = exact->argmax, .hash = (int64_t)exact->hash);
 }
 
 static void twinning_done(struct engine *e, void *state)
 {
 	struct twinning *s = state;
-	struct telling t = { e, s };
 
 	if (!s->twin)
 		return;
-	twin_run(s->twin, emit, &t, &s->cost, &e->lost); /* a lost device ends the next step */
+	twin_run(s->twin, emit, e, &s->cost, &e->lost); /* a lost device ends the next step */
 	forget_ended(s);
 }
 

@@ -185,7 +185,7 @@ int probe_open(struct probe **out, struct engine *e, const int32_t *ids, int32_t
 	p = probe_new(e, n);
 	residual = malloc((size_t)e->info.n_layers * (size_t)e->info.dim * sizeof *residual);
 	if (!p || !residual) {
-		err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
+		err_no_memory(err, "a look at %d tokens", n);
 	} else {
 		p->token = token;
 		rc = probe_run(p, &pass, ids, residual, progress, arg, err);
@@ -307,7 +307,7 @@ int probe_stages(
 		return -1;
 	w.dequantised = malloc((size_t)forward_widest(&pass.f) * sizeof *w.dequantised);
 	if (!w.dequantised)
-		rc = err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
+		rc = err_no_memory(err, "a look at %d tokens", n);
 	else
 		rc = pass_prefill(&pass, ids, n - 1, NULL, NULL, err) ||
 					 forward_run_each(&pass.f, probe_walk, &w, err)

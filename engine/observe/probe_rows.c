@@ -18,7 +18,7 @@ int probe_rows_open(struct probe_rows **out, struct engine *e, const int32_t *id
 	*out = NULL;
 	if (!r || !(r->ids = malloc(((size_t)n + 1) * sizeof *ids))) {
 		free(r);
-		return err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
+		return err_no_memory(err, "a look at %d tokens", n);
 	}
 	memcpy(r->ids, ids, (size_t)n * sizeof *ids);
 	if (pass_open(&r->pass, e, n, err)) {

@@ -39,18 +39,11 @@ static void read_roof(struct engine *e, struct engine_roof *r, bool whole)
 static void emit(struct engine *e, void *state)
 {
 	const struct engine_roof *r = state;
-	struct event ev;
 
-	if (!r->n || !e->begun)
-		return;
-	ev_init(&ev, EV_roof);
-	ev.u.roof.reads = r->read;
-	ev.u.roof.least = r->worst;
-	if (r->ints > 0)
-		ev.u.roof.ints = r->ints;
-	if (r->floats > 0)
-		ev.u.roof.floats = r->floats;
-	stream_emit(&e->stream, &ev);
+	if (r->n && e->begun)
+		STREAM_EMIT(&e->stream, roof, .reads = r->read, .least = r->worst,
+			.ints = r->ints > 0 ? r->ints : (double)NAN,
+			.floats = r->floats > 0 ? r->floats : (double)NAN);
 }
 
 static void roof_emitted(struct engine *e, void *state, const struct ev_step *s)

@@ -18,7 +18,7 @@ static float *measure_largest(struct engine *e, int32_t *n, struct err *err)
 		largest[i] = k_largest(c.input[i].largest, c.input[i].dim);
 	channels_free(&c);
 	if (!largest)
-		err_set(err, ERR_MEMORY, "no memory for the scales of activations");
+		err_no_memory(err, "the scales of activations");
 	return largest;
 }
 

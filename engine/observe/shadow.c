@@ -56,14 +56,17 @@ int engine_apply_shadow(struct engine *e, struct engine_options *to, struct err 
 	const char *list = to->shadow;
 	struct shadowing *s = shadowing_of(e);
 	struct shadow *opened = NULL;
+	const bool on = strcmp(list, "off") != 0;
 
+	if (!s) /* a table of hooks without this one */
+		return on ? err_set(err, ERR_USAGE, "shadow %.40s: this program has none", list) : 0;
 	if (strlen(list) >= sizeof s->list)
 		return err_set(err, ERR_USAGE, "the shadow setting is too long");
-	if (strcmp(list, "off") != 0 && e->model && e->model->diffusion.on)
+	if (on && e->model && e->model->diffusion.on)
 		return err_set(
 			err, ERR_USAGE, "shadow %.40s: a diffusion model has no next token to guess", list);
-	if (strcmp(list, "off") != 0 && (engine_need_cost(e, DRAFT_COST_ROWS, err) ||
-										shadow_open(&opened, list, &e->draft.env, err)))
+	if (on && (engine_need_cost(e, DRAFT_COST_ROWS, err) ||
+				  shadow_open(&opened, list, &e->draft.env, err)))
 		return -1;
 	shadow_close(s->now);
 	s->now = opened;
@@ -252,12 +255,12 @@ static void note_step(struct engine *e, struct shadowing *s, double *depth, int3
 	*members = e->plan.n_items;
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		*depth += e->plan.item[i].pos / (double)e->plan.n_items;
-	draft_cost_note(&e->measure.cost, e->plan.n_rows, *depth, (double)e->kernel_ns,
-		ns - (double)e->counts.drafters_ns, e->counts.tokens);
+	draft_cost_note(&e->measure.cost, e->plan.n_rows, *depth, (double)e->step.kernel_ns,
+		ns - (double)e->step.drafters_ns, e->step.tokens);
 	if (e->measure.cost.counted)
 		ns = e->measure.cost.clock_ns - s->clock_ns;
-	left = exp2(-(double)e->counts.tokens / e->plan.n_items / SHADOW_HALF);
-	s->meter.tokens = s->meter.tokens * left + e->counts.tokens / (double)e->plan.n_items;
+	left = exp2(-(double)e->step.tokens / e->plan.n_items / SHADOW_HALF);
+	s->meter.tokens = s->meter.tokens * left + e->step.tokens / (double)e->plan.n_items;
 	/* the prediction leaves out the drafters in the shadow, so the measured time leaves them out
 	 * too */
 	s->meter.ns = s->meter.ns * left + ns - (double)s->shadow_ns;
@@ -266,19 +269,12 @@ static void note_step(struct engine *e, struct shadowing *s, double *depth, int3
 static void emit_choice(struct engine *e)
 {
 	struct draft_choice c;
-	struct event ev;
 
-	if (!e->draft.ops || !e->draft.ops->chose || !e->draft.ops->chose(e->draft.drafter, &c) ||
-		!e->begun)
-		return;
-	ev_init(&ev, EV_choice);
-	ev.u.choice = (struct ev_choice){ .step = e->n_steps,
-		.drafter = ev_text(c.spec),
-		.nodes = c.nodes,
-		.before = ev_text(c.before),
-		.speed = c.speed,
-		.speed_before = c.speed_before };
-	stream_emit(&e->stream, &ev);
+	if (e->draft.ops && e->draft.ops->chose && e->draft.ops->chose(e->draft.drafter, &c) &&
+		e->begun)
+		STREAM_EMIT(&e->stream, choice, .step = e->n_steps, .drafter = ev_text(c.spec),
+			.nodes = c.nodes, .before = ev_text(c.before), .speed = c.speed,
+			.speed_before = c.speed_before);
 }
 
 static void shadowing_done(struct engine *e, void *state)
@@ -290,7 +286,7 @@ static void shadowing_done(struct engine *e, void *state)
 	double depth, plain;
 	int32_t n;
 
-	if (!e->measure.cost.n || e->counts.prefill || !e->counts.tokens)
+	if (!e->measure.cost.n || e->step.prefill_rows || !e->step.tokens)
 		return;
 	note_step(e, s, &depth, &n);
 	for (int32_t i = 0; s->now && i < shadow_count(s->now); i++)

@@ -166,20 +166,14 @@ static void emit(struct engine *e, struct sparsity *s, const struct plan_item *i
 	const size_t n = (size_t)e->info.n_layers * EV_N_sparse;
 	struct last_row *last = s->now = last_of(s, item->r->id);
 	const bool before = last->request == item->r->id && last->pos < pos;
-	struct event ev;
 
 	for (size_t i = 0; i < n; i++)
 		s->share[i] = ABSENT;
 	each_layer(e, s, item, measure);
-	ev_init(&ev, EV_sparsity);
-	ev.u.sparsity = (struct ev_sparsity){ .step = e->n_steps,
-		.request = item->r->id,
-		.pos = pos,
-		.since = before ? pos - last->pos : EV_NULL_I,
-		.rows = s->n_any,
+	STREAM_EMIT(&e->stream, sparsity, .step = e->n_steps, .request = item->r->id, .pos = pos,
+		.since = before ? pos - last->pos : EV_NULL_I, .rows = s->n_any,
 		.mark = (double)forward_mark(e->forward.least),
-		.share = { s->share, n * sizeof *s->share } };
-	stream_emit(&e->stream, &ev);
+		.share = { s->share, n * sizeof *s->share });
 	last->request = item->r->id;
 	last->pos = pos;
 }

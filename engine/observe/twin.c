@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/no_memory.h"
 #include "engine/arch/open.h"
 #include "engine/draft/file.h"
 #include "engine/draft/slots.h"
@@ -73,7 +74,7 @@ static int open_parts(struct twin *t, const struct draft_env *env, const char *p
 			"no twin for this model: a twin computes row by row, an encoder its input as a whole");
 	t->wanted = calloc((size_t)t->most, sizeof *t->wanted);
 	if (!t->wanted)
-		return err_set(e, ERR_MEMORY, "no memory for a twin");
+		return err_no_memory(e, "a twin");
 	return slots_open(&t->slots, env, &t->model->memory, 0, e) ||
 				   forward_open(&t->forward, t->model, t->slots.store, most, e)
 			   ? -1
@@ -87,7 +88,7 @@ int twin_open(
 	struct err own = { 0 };
 
 	if (!t)
-		return err_set(e, ERR_MEMORY, "no memory for a twin");
+		return err_no_memory(e, "a twin");
 	t->most = most;
 	if (open_parts(t, env, path, &own)) {
 		twin_close(t);

@@ -5,13 +5,15 @@ enum { HALF_LIFE = 16 };
 
 struct used { /* of a request */
 	int64_t rows;
-	uint32_t *times; /* [layers][experts] */
+	uint32_t *times; /* [layers][experts], of those of all */
 	float *load_ema; /* likewise */
 };
 struct watch_experts {
-	int32_t layers, n, most_used, n_places; /* n: experts */
+	int32_t layers, n, most_used; /* n: experts */
 	int64_t read, whole;
-	struct used *of;
+	struct used *of; /* [n_places] */
+	uint32_t *times; /* [n_places][layers][n] */
+	float *emas;     /* likewise */
 	uint8_t *chosen; /* [layers][n] */
 	uint16_t *load, *load_ema;
 	float *entropy; /* [layers] */
@@ -60,15 +62,6 @@ static void find_bytes(struct engine *e, struct watch_experts *s)
 	}
 }
 
-static bool has_room(const struct watch_experts *s)
-{
-	bool all = s->of && s->chosen && s->load && s->load_ema && s->entropy;
-
-	for (int32_t i = 0; all && i < s->n_places; i++)
-		all = s->of[i].times && s->of[i].load_ema;
-	return all;
-}
-
 struct watch_experts *watch_experts_open(struct engine *e, int32_t n)
 {
 	struct watch_experts *s = calloc(1, sizeof *s);
@@ -79,32 +72,30 @@ struct watch_experts *watch_experts_open(struct engine *e, int32_t n)
 	find_bytes(e, s);
 	each_route(e, s, NULL, NULL, find_sizes);
 	s->layers = e->info.n_layers;
-	s->n_places = n;
 	cells = (size_t)s->layers * (size_t)s->n + 1;
 	s->of = calloc((size_t)n, sizeof *s->of);
+	s->times = calloc((size_t)n, cells * sizeof *s->times);
+	s->emas = calloc((size_t)n, cells * sizeof *s->emas);
 	s->chosen = calloc(cells, sizeof *s->chosen);
 	s->load = calloc(cells, sizeof *s->load);
 	s->load_ema = calloc(cells, sizeof *s->load_ema);
 	s->entropy = calloc((size_t)s->layers, sizeof *s->entropy);
-	for (int32_t i = 0; s->of && i < n; i++) {
-		s->of[i].times = calloc(cells, sizeof *s->of[i].times);
-		s->of[i].load_ema = calloc(cells, sizeof *s->of[i].load_ema);
+	if (!s->of || !s->times || !s->emas || !s->chosen || !s->load || !s->load_ema || !s->entropy) {
+		watch_experts_close(s);
+		return NULL;
 	}
-	if (has_room(s))
-		return s;
-	watch_experts_close(s);
-	return NULL;
+	for (size_t i = 0; i < (size_t)n; i++)
+		s->of[i] = (struct used){ 0, s->times + i * cells, s->emas + i * cells };
+	return s;
 }
 
 void watch_experts_close(struct watch_experts *s)
 {
 	if (!s)
 		return;
-	for (int32_t i = 0; s->of && i < s->n_places; i++) {
-		free(s->of[i].times);
-		free(s->of[i].load_ema);
-	}
 	free(s->of);
+	free(s->times);
+	free(s->emas);
 	free(s->chosen);
 	free(s->load);
 	free(s->load_ema);
@@ -202,7 +193,6 @@ void watch_experts_emit(struct engine *e, struct watch_experts *s, const struct 
 {
 	const size_t layers = (size_t)s->layers, cells = layers * (size_t)s->n;
 	struct used *u = &s->of[w->place];
-	struct event ev;
 
 	if (!s->n)
 		return;
@@ -210,18 +200,10 @@ void watch_experts_emit(struct engine *e, struct watch_experts *s, const struct 
 	for (size_t i = 0; i < layers; i++)
 		s->entropy[i] = NAN;
 	each_route(e, s, w, u, observe_route);
-	ev_init(&ev, EV_experts);
-	ev.u.experts = (struct ev_experts){ .step = e->n_steps,
-		.request = w->item->r->id,
-		.pos = e->forward.rows[w->row].pos,
-		.rows = u->rows,
-		.experts = s->n,
-		.used = s->most_used,
-		.read = s->read,
-		.whole = s->whole,
-		.chosen = { s->chosen, cells },
+	STREAM_EMIT(&e->stream, experts, .step = e->n_steps, .request = w->item->r->id,
+		.pos = e->forward.rows[w->row].pos, .rows = u->rows, .experts = s->n, .used = s->most_used,
+		.read = s->read, .whole = s->whole, .chosen = { s->chosen, cells },
 		.load = { s->load, cells * sizeof *s->load },
 		.load_ema = { s->load_ema, cells * sizeof *s->load_ema },
-		.entropy = { s->entropy, layers * sizeof *s->entropy } };
-	stream_emit(&e->stream, &ev);
+		.entropy = { s->entropy, layers * sizeof *s->entropy });
 }

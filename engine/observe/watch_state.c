@@ -203,7 +203,6 @@ void watch_states_emit(struct engine *e, struct watch_states *s, const struct wa
 	const struct k_program *p = &e->forward.program;
 	const size_t layers = (size_t)s->layers;
 	struct history *history = &s->history[w->place];
-	struct event ev;
 
 	if (!s->any)
 		return;
@@ -212,14 +211,10 @@ void watch_states_emit(struct engine *e, struct watch_states *s, const struct wa
 		if (state_floats(&p->op[i]))
 			observe_op(e, s, &p->op[i], w->row);
 	note_past(s, history);
-	ev_init(&ev, EV_state);
-	ev.u.state = (struct ev_state){ .step = e->n_steps,
-		.request = w->item->r->id,
-		.pos = e->forward.rows[w->row].pos,
-		.heads = { s->heads, layers * sizeof *s->heads },
+	STREAM_EMIT(&e->stream, state, .step = e->n_steps, .request = w->item->r->id,
+		.pos = e->forward.rows[w->row].pos, .heads = { s->heads, layers * sizeof *s->heads },
 		.taps = { s->taps, layers * sizeof *s->taps },
 		.half_life = { s->half_life, layers * sizeof *s->half_life },
 		.norm = { s->norm, layers * sizeof *s->norm },
-		.history = { history->of, (size_t)history->n * sizeof history->of[0] } };
-	stream_emit(&e->stream, &ev);
+		.history = { history->of, (size_t)history->n * sizeof history->of[0] });
 }

@@ -22,8 +22,8 @@ int32_t sched_n_waiting(const struct sched *s)
 {
 	int32_t n = 0;
 
-	for (int32_t i = 0; i < s->n_queue; i++)
-		n += !s->queue[i]->backed_off;
+	for_waiting(s, r)
+		n += !r->backed_off;
 	return n;
 }
 
@@ -62,11 +62,9 @@ static struct sched_need admission_need(
 		need.own -= p && (p->refs > 0 || p->pins > 0) &&
 					memory_reads_block(mem, g, m->n_blocks * mem->page_size, b);
 	}
-	for (int32_t i = 0; i < s->n_slots; i++) {
-		const struct request *d = s->slot[i];
-		int32_t lacks =
-			d ? memory_need(mem, g, d->n_ids, d->n_ids - d->computed) - memory_held(&d->table, g, 0)
-			  : 0;
+	for_running(s, d) {
+		const int32_t lacks =
+			memory_need(mem, g, d->n_ids, d->n_ids - d->computed) - memory_held(&d->table, g, 0);
 
 		need.running += lacks > 0 ? lacks : 0;
 	}
@@ -89,13 +87,10 @@ static bool may_enter(const struct sched *s, const struct request *r, const stru
  * full yet and so not in the prefix cache. */
 static struct request *find_sibling(const struct sched *s, const struct request *r)
 {
-	for (int32_t i = 0; i < s->n_slots && s->prefix->on; i++) {
-		struct request *d = s->slot[i];
-
-		if (d && d->n_ids >= r->n_ids && !d->how->given &&
+	for_running(s, d)
+		if (s->prefix->on && d->n_ids >= r->n_ids && !d->how->given &&
 			!memcmp(d->ids, r->ids, (size_t)r->n_ids * sizeof *r->ids))
 			return d;
-	}
 	return NULL;
 }
 
@@ -126,7 +121,7 @@ static void emit_lookup(struct sched *s, const struct request *r, const struct p
 static void enter_slot(struct sched *s, struct request *r)
 {
 	const int64_t rank = sched_rank(s->policy->admission, s, r); /* as one that waits */
-	struct event ev;
+	const int64_t waited_ns = stream_now(s->stream) - r->queued_ns;
 	int32_t slot = 0;
 
 	while (s->slot[slot])
@@ -134,18 +129,12 @@ static void enter_slot(struct sched *s, struct request *r)
 	s->slot[slot] = r;
 	s->n_running++;
 	r->slot = slot;
-	r->state = REQUEST_RUNNING;
 	r->admitted = ++s->n_admitted;
 	s->n_decodes = 0;
-	ev_init(&ev, EV_admit);
-	ev.u.admit.request = r->id;
-	ev.u.admit.slot = slot;
-	ev.u.admit.waited_ns = stream_now(s->stream) - r->queued_ns;
 	if (r->queue_ns == EV_NULL_I)
-		r->queue_ns = ev.u.admit.waited_ns;
-	ev.u.admit.readmitted = r->was_running;
-	ev.u.admit.rank = rank;
-	stream_emit(s->stream, &ev);
+		r->queue_ns = waited_ns;
+	STREAM_EMIT(s->stream, admit, .request = r->id, .slot = slot, .waited_ns = waited_ns,
+		.readmitted = r->was_running, .rank = rank);
 }
 
 void sched_take_blocks(
@@ -230,12 +219,15 @@ static void note_overtaken(struct sched *s, int32_t at)
 		s->queue[i]->overtaken += !s->queue[i]->backed_off;
 }
 
-/* Requests wait on, because of this. */
+/* If requests wait on, it is because of this. */
 static bool hold(struct sched *s, enum ev_code_hold why, const struct request *first)
 {
-	if (sched_n_waiting(s)) {
+	for_waiting(s, r) {
+		if (r->backed_off)
+			continue;
 		s->hold = why;
 		s->hold_first = first ? first->id : EV_NULL_I;
+		break;
 	}
 	return false;
 }
@@ -301,8 +293,7 @@ static int32_t first_in_order(const struct sched *s, struct queued *first)
 {
 	int32_t n = 0;
 
-	for (int32_t i = 0; i < s->n_queue; i++) {
-		const struct request *r = s->queue[i];
+	for_waiting(s, r) {
 		struct queued q = { r, !s->open && !r->was_running, 0 };
 		int32_t at = n;
 
@@ -326,20 +317,18 @@ static void emit_queue(struct sched *s)
 {
 	struct queued first[QUEUE_SHOWN];
 	struct ev_queued told[QUEUE_SHOWN];
-	const int32_t n_waiting = sched_n_waiting(s);
-	struct event ev;
-	int32_t n;
+	int32_t n_waiting, n;
 
-	if (!s->queue_changed || (!n_waiting && !s->queue_emitted) || !s->stream->n_sinks)
+	if (!s->queue_changed || !s->stream->n_sinks)
+		return;
+	n_waiting = sched_n_waiting(s);
+	if (!n_waiting && !s->queue_emitted)
 		return;
 	n = first_in_order(s, first);
-	ev_init(&ev, EV_queue);
-	ev.u.queue.step = s->step;
-	ev.u.queue.waiting = n_waiting;
 	for (int32_t i = 0; i < n; i++)
 		told[i] = (struct ev_queued){ first[i].r->id, first[i].rank };
-	ev.u.queue.order = (struct ev_span){ told, (size_t)n * sizeof *told };
-	stream_emit(s->stream, &ev);
+	STREAM_EMIT(s->stream, queue, .step = s->step, .waiting = n_waiting,
+		.order = { told, (size_t)n * sizeof *told });
 	s->queue_changed = false;
 	s->queue_emitted = n_waiting > 0;
 }

@@ -28,8 +28,8 @@ static bool reserve(struct sched *s, struct request *r, int32_t end)
 
 static bool any_away(const struct sched *s)
 {
-	for (int32_t i = 0; i < s->n_slots; i++)
-		if (s->slot[i] && s->slot[i]->where == REQUEST_AWAY)
+	for_running(s, r)
+		if (r->where == REQUEST_AWAY)
 			return true;
 	return false;
 }

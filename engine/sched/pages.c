@@ -1,28 +1,18 @@
 /* Pages of the scheduler: where they come from, and which request gives them up. See sched.h. */
 #include "engine/sched/sched_impl.h"
 
+/* It goes to place `at` of the queue. */
 static void give_up(struct sched *s, struct request *r, const struct request *favour, int32_t at)
 {
-	struct event ev;
 	int32_t pages = 0;
 
-	ev_init(&ev, EV_preempt);
-	ev.u.preempt.request = r->id;
 	for (int32_t g = 0; g < s->memory->spec.n; g++)
 		pages += memory_held(&r->table, g, 0);
-	ev.u.preempt.pages = pages;
-	ev.u.preempt.tokens = r->computed;
-	ev.u.preempt.favour = favour->id;
-	ev.u.preempt.rank = sched_rank(s->policy->victim, s, r);
-	stream_emit(s->stream, &ev);
+	STREAM_EMIT(s->stream, preempt, .request = r->id, .pages = pages, .tokens = r->computed,
+		.favour = favour->id, .rank = sched_rank(s->policy->victim, s, r));
 	sched_leave_slot(s, r);
 	s->n_preempted++;
 	sched_queue_insert(s, at, r); /* cannot fail: sched_add made room */
-}
-
-static void preempt(struct sched *s, struct request *r, const struct request *favour)
-{
-	give_up(s, r, favour, 0);
 }
 
 void sched_rest(struct sched *s, struct request *r)
@@ -33,7 +23,7 @@ void sched_rest(struct sched *s, struct request *r)
 	r->backed_off = true;
 }
 
-static bool is_planned(const struct plan *p, const struct request *r)
+bool sched_is_planned(const struct plan *p, const struct request *r)
 {
 	for (int32_t i = 0; i < p->n_items; i++)
 		if (p->item[i].r == r)
@@ -49,11 +39,10 @@ static struct request *choose_victim(
 	struct request *best = NULL;
 	int64_t best_rank = 0;
 
-	for (int32_t i = 0; i < s->n_slots; i++) {
-		struct request *v = s->slot[i];
+	for_running(s, v) {
 		int64_t rank;
 
-		if (!v || v->admitted <= r->admitted || is_planned(p, v))
+		if (v->admitted <= r->admitted || sched_is_planned(p, v))
 			continue;
 		rank = sched_rank(s->policy->victim, s, v);
 		if (!best || rank > best_rank || (rank == best_rank && v->admitted > best->admitted)) {
@@ -74,7 +63,7 @@ static bool make_room(struct sched *s, const struct plan *p, const struct reques
 		return true;
 	v = choose_victim(s, p, r);
 	if (v)
-		preempt(s, v, r);
+		give_up(s, v, r, 0);
 	return v;
 }
 
@@ -94,5 +83,5 @@ void sched_denied(struct sched *s, const struct plan *p, struct request *r)
 	if (s->n_running == 1 && !p->n_items)
 		r->out_of_pages = true; /* the engine ends it after the plan */
 	else
-		preempt(s, r, p->n_items ? p->item[0].r : r);
+		give_up(s, r, p->n_items ? p->item[0].r : r, 0);
 }

@@ -4,19 +4,22 @@
 
 #include "engine/sched/sched_impl.h"
 
-/* Pages of all groups that pins keep, and `more` (or NULL) with them. */
-static int32_t all_pages(const struct sched *s, const struct pin *more, int64_t *bytes)
+struct kept {
+	int64_t pages, bytes;
+};
+
+/* What pins keep in all groups, and `more` (or NULL) with them. */
+static struct kept all_kept(const struct sched *s, const struct pin *more)
 {
-	int32_t n = 0;
+	struct kept out = { 0 };
 
-	*bytes = 0;
 	for (int32_t g = 0; g < s->memory->spec.n; g++) {
-		const int32_t of_group = pins_pages(s->prefix, g, more);
+		const int64_t pages = pins_pages(s->prefix, g, more);
 
-		n += of_group;
-		*bytes += of_group * (int64_t)s->memory->pages[g].page_bytes;
+		out.pages += pages;
+		out.bytes += pages * (int64_t)s->memory->pages[g].page_bytes;
 	}
-	return n;
+	return out;
 }
 
 /* ev.u.pin of this pin; pages are those that it has to itself. */
@@ -38,10 +41,10 @@ static struct event describe(
 	return ev;
 }
 
-static void price(struct event *ev, const int32_t pages[2], const int64_t bytes[2])
+static void price(struct event *ev, struct kept without, struct kept with)
 {
-	ev->u.pin.pages = pages[1] - pages[0];
-	ev->u.pin.bytes = bytes[1] - bytes[0];
+	ev->u.pin.pages = with.pages - without.pages;
+	ev->u.pin.bytes = with.bytes - without.bytes;
 }
 
 /* Pages of the primary group without which r could not run even alone. */
@@ -91,11 +94,11 @@ static bool crowds_any(const struct sched *s, const struct pin *more, char why[S
 	const int32_t primary = s->memory->primary,
 				  left = s->memory->pages[primary].n_pages - pins_pages(s->prefix, primary, more);
 
-	for (int32_t i = 0; i < s->n_slots; i++)
-		if (s->slot[i] && crowds(s, more, s->slot[i], left, why))
+	for_running(s, r)
+		if (crowds(s, more, r, left, why))
 			return true;
-	for (int32_t i = 0; i < s->n_queue; i++)
-		if (crowds(s, more, s->queue[i], left, why))
+	for_waiting(s, r)
+		if (crowds(s, more, r, left, why))
 			return true;
 	return false;
 }
@@ -166,25 +169,22 @@ void sched_pin(
 		.n_blocks = tokens / s->memory->page_size,
 		.ttl_ns = ttl_ns > 0 ? ttl_ns : INT64_MAX };
 	struct pin *p = pin_same(s->prefix, r->ids, like.n_blocks);
+	const struct kept before = all_kept(s, NULL), after = all_kept(s, &like);
 	struct err full = { 0 };
 	struct event ev;
-	int64_t bytes[2];
-	int32_t pages[2];
 
 	if (p) {
 		r->pin = p->number;
 		renew(s, p, r, like.ttl_ns);
 		return;
 	}
-	pages[0] = all_pages(s, NULL, &bytes[0]);
-	pages[1] = all_pages(s, &like, &bytes[1]);
 	like.ends_ns = end_of(s, like.ttl_ns);
 	if (!refused(s, &like, why)) {
 		p = pin_add(s->prefix, &like, &full);
 		snprintf(why, SCHED_WHY, "%.150s", full.text);
 	}
 	ev = describe(s, &like, p ? EV_PIN_asked : EV_PIN_refused, r->id);
-	price(&ev, pages, bytes);
+	price(&ev, before, after);
 	ev.u.pin.why = p ? (struct ev_span){ 0 } : ev_text(why);
 	stream_emit(s->stream, &ev);
 	if (!p)
@@ -210,14 +210,11 @@ void sched_pin_extend(struct sched *s, const struct request *r)
 
 void sched_unpin(struct sched *s, struct pin *p, enum ev_code_pin_action action)
 {
+	const struct kept before = all_kept(s, NULL);
 	struct event ev = describe(s, p, action, EV_NULL_I);
-	int64_t bytes[2];
-	int32_t pages[2];
 
-	pages[1] = all_pages(s, NULL, &bytes[1]);
 	pin_drop(s->prefix, p);
-	pages[0] = all_pages(s, NULL, &bytes[0]);
-	price(&ev, pages, bytes);
+	price(&ev, all_kept(s, NULL), before);
 	stream_emit(s->stream, &ev);
 }
 
@@ -245,10 +242,10 @@ void sched_pin_leave(struct sched *s, const struct request *r)
 
 	if (!p || p->reached == p->n_blocks)
 		return;
-	for (int32_t i = 0; i < s->n_slots; i++)
-		goes_on |= s->slot[i] && s->slot[i] != r && s->slot[i]->pin == r->pin;
-	for (int32_t i = 0; i < s->n_queue; i++)
-		goes_on |= s->queue[i] != r && s->queue[i]->pin == r->pin;
+	for_running(s, other)
+		goes_on |= other != r && other->pin == r->pin;
+	for_waiting(s, other)
+		goes_on |= other != r && other->pin == r->pin;
 	if (!goes_on)
 		sched_unpin(s, p, EV_PIN_unfinished);
 }

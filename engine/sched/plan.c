@@ -55,11 +55,9 @@ struct request *sched_next_oldest(const struct sched *s, int64_t after)
 {
 	struct request *best = NULL;
 
-	for (int32_t i = 0; i < s->n_slots; i++) {
-		struct request *r = s->slot[i];
-		if (r && r->admitted > after && (!best || r->admitted < best->admitted))
+	for_running(s, r)
+		if (r->admitted > after && (!best || r->admitted < best->admitted))
 			best = r;
-	}
 	return best;
 }
 
@@ -131,11 +129,10 @@ static struct request *next_prompt(
 {
 	struct request *best = NULL;
 
-	for (int32_t i = 0; i < s->n_slots; i++) {
-		struct request *r = s->slot[i];
+	for_running(s, r) {
 		int64_t at;
 
-		if (!r || lacks_only_newest(r) || r->where != REQUEST_HERE)
+		if (lacks_only_newest(r) || r->where != REQUEST_HERE)
 			continue;
 		at = sched_rank(s->policy->prompt, s, r);
 		if (at < rank || (at == rank && r->admitted <= admitted))
@@ -156,15 +153,10 @@ static void note_overtaken(struct sched *s, const struct plan *p)
 	for (int32_t i = 0; i < p->n_items; i++)
 		if (p->item[i].work == EV_WORK_prefill && p->item[i].r->admitted > newest)
 			newest = p->item[i].r->admitted;
-	for (int32_t i = 0; i < s->n_slots; i++) {
-		struct request *r = s->slot[i];
-		bool planned = r && r->where != REQUEST_HERE;
-
-		for (int32_t j = 0; j < p->n_items; j++)
-			planned |= p->item[j].r == r;
-		if (r && !planned && r->admitted < newest && !lacks_only_newest(r) && prompt_left(r) > 0)
+	for_running(s, r)
+		if (r->where == REQUEST_HERE && !sched_is_planned(p, r) && r->admitted < newest &&
+			!lacks_only_newest(r) && prompt_left(r) > 0)
 			r->overtaken++;
-	}
 }
 
 /* Before rows are given out: who is away takes none. */
@@ -173,9 +165,9 @@ static void hand_over(struct sched *s)
 	int64_t rank = INT64_MIN, admitted = 0;
 	struct request *r;
 
-	for (int32_t i = 0; i < s->n_slots; i++)
-		if (s->slot[i] && s->slot[i]->where == REQUEST_WAITS)
-			s->slot[i]->where = REQUEST_HERE;
+	for_running(s, waits)
+		if (waits->where == REQUEST_WAITS)
+			waits->where = REQUEST_HERE;
 	while (s->hand_over && (r = next_prompt(s, rank, admitted, &rank))) {
 		admitted = r->admitted;
 		sched_hand_over(s, r);

@@ -1,20 +1,18 @@
 /* Policies by name. See policy.h. */
 #include "engine/sched/policy.h"
 
-#include <stdio.h>
 #include <string.h>
+
+#include "base/text.h"
 
 const struct sched_policy *sched_policy_find(const char *name, struct err *e)
 {
 	char known[200] = "";
-	size_t n = 0;
 
 	for (int i = 0; sched_policies[i]; i++) {
 		if (!strcmp(sched_policies[i]->name, name))
 			return sched_policies[i];
-		if (n < sizeof known)
-			n += (size_t)snprintf(
-				known + n, sizeof known - n, "%s%s", i ? ", " : "", sched_policies[i]->name);
+		text_append(known, sizeof known, ", ", "%s", sched_policies[i]->name);
 	}
 	err_set(e, ERR_USAGE, "policy %.40s: there are %s", name, known);
 	return NULL;

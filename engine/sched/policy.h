@@ -62,7 +62,7 @@ struct sched_policy {
 
 /* The table; ends with NULL. The first is the default. */
 extern const struct sched_policy *const sched_policies[];
-/* NULL if there is none of this name; the error lists those that there are. */
 /* The name of policy i; NULL: there are no more. */
 const char *sched_policy_name(int i);
+/* NULL if there is none of this name; the error lists those that there are. */
 const struct sched_policy *sched_policy_find(const char *name, struct err *e);

@@ -8,7 +8,6 @@
 #include "engine/memory/memory.h"
 #include "engine/settings/options.h"
 
-enum request_state { REQUEST_WAITING, REQUEST_RUNNING, REQUEST_DONE };
 /* Who computes rows of a prompt that runs (sched/away.c): steps do; nobody, until pages are free;
  * somebody else. */
 enum request_where { REQUEST_HERE, REQUEST_WAITS, REQUEST_AWAY };
@@ -58,11 +57,10 @@ struct request {
 	int64_t id, parent, sample;
 	enum ev_code_request_kind kind;
 	const struct request_kind *how;
-	enum request_state state;
 	enum request_where where;
 	int32_t there, there_rank; /* positions whose pages that rank has, too (core/handover.h) */
 	struct sample_params params;
-	bool ignore_end, cancelled;
+	bool ignore_end;
 	bool was_running; /* preempted: admitted again */
 	/* waits for its search's choice, not for a slot: it is not admitted meanwhile */
 	bool backed_off;

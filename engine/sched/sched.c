@@ -17,17 +17,27 @@ int sched_open(struct sched *s, struct memory *memory, struct prefix *prefix, st
 	s->ready = calloc((size_t)n_slots, sizeof *s->ready);
 	if (!s->slot || !s->ready) {
 		sched_close(s);
-		return err_set(e, ERR_MEMORY, "no memory for %d slots", n_slots);
+		return err_no_memory(e, "%d slots", n_slots);
 	}
 	return 0;
+}
+
+void sched_set(struct sched *s, const struct engine_options *o)
+{
+	s->chunk = o->prefill_chunk;
+	s->pin_limit = o->pin_limit;
+	s->served_ratio = o->waiting_served_ratio;
+	s->waiting_tokens = o->max_waiting_tokens;
+	s->hand_least = o->prefill_least;
+	s->prefix->policy = (enum prefix_policy)setting_choice(&engine_settings[ENGINE_AT_evict], o);
 }
 
 void sched_close(struct sched *s)
 {
 	for (int32_t i = 0; s->slot && i < s->n_slots; i++)
 		request_free(s->slot[i]);
-	for (int32_t i = 0; i < s->n_queue; i++)
-		request_free(s->queue[i]);
+	for_waiting(s, r)
+		request_free(r);
 	free(s->slot);
 	free(s->queue);
 	free(s->ready);
@@ -43,7 +53,6 @@ int sched_queue_insert(struct sched *s, int32_t at, struct request *r)
 	s->queue[at] = r;
 	s->n_queue++;
 	s->queue_changed = true;
-	r->state = REQUEST_WAITING;
 	r->queued_ns = stream_now(s->stream);
 	return 0;
 }
@@ -86,17 +95,16 @@ void sched_remove(struct sched *s, struct request *r)
 				break;
 			}
 	sched_user_close(r);
-	r->state = REQUEST_DONE;
 }
 
 struct request *sched_find(const struct sched *s, int64_t id)
 {
-	for (int32_t i = 0; i < s->n_slots; i++)
-		if (s->slot[i] && s->slot[i]->id == id)
-			return s->slot[i];
-	for (int32_t i = 0; i < s->n_queue; i++)
-		if (s->queue[i]->id == id)
-			return s->queue[i];
+	for_running(s, r)
+		if (r->id == id)
+			return r;
+	for_waiting(s, r)
+		if (r->id == id)
+			return r;
 	return NULL;
 }
 

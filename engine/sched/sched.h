@@ -93,9 +93,19 @@ struct sched {
 	struct request **ready; /* [n_slots] scratch */
 };
 
+/* The requests that run, in the order of their slots; that wait, in the order of the queue:
+ * for_running(s, r) count(r); */
+#define for_requests(list, n, r)                                                                   \
+	for (struct request *const *at_ = (list), *r; at_ < (list) + (n); at_++)                       \
+		if ((r = *at_))
+#define for_running(s, r) for_requests((s)->slot, (s)->n_slots, r)
+#define for_waiting(s, r) for_requests((s)->queue, (s)->n_queue, r)
+
 int sched_open(struct sched *s, struct memory *memory, struct prefix *prefix, struct stream *stream,
 	int32_t n_slots, struct err *e);
 void sched_close(struct sched *s); /* frees the requests that are left */
+/* Takes the settings that are no more than numbers to it. */
+void sched_set(struct sched *s, const struct engine_options *o);
 
 /* Appends to the queue. */
 int sched_add(struct sched *s, struct request *r, struct err *e);

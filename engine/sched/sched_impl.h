@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/no_memory.h"
 #include "engine/sched/sched.h"
 
 /* sched.c */
@@ -26,6 +27,8 @@ void sched_take_blocks(
 
 /* plan.c: the first position whose logits are needed. */
 int32_t sched_first_output(const struct request *r);
+/* pages.c */
+bool sched_is_planned(const struct plan *p, const struct request *r);
 /* away.c: hands r's prompt over, if that is wanted; r loses its pages, or goes back in them. */
 void sched_hand_over(struct sched *s, struct request *r);
 void sched_recall(struct sched *s, struct request *r);

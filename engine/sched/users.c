@@ -89,9 +89,8 @@ void sched_user_admit(struct sched *s, struct request *r)
 
 void sched_users_count(struct sched *s)
 {
-	for (int32_t i = 0; i < s->n_slots; i++)
-		if (s->slot[i])
-			count(s->slot[i]);
+	for_running(s, r)
+		count(r);
 }
 
 void sched_users_free(struct sched *s)

@@ -34,7 +34,7 @@ static int beam_open(struct search *s, const char *args, struct err *e)
 	long width = DEFAULT_WIDTH;
 
 	if (!b)
-		return err_set(e, ERR_MEMORY, "no memory for a beam search");
+		return err_no_memory(e, "a beam search");
 	s->state = b;
 	b->alpha = 1;
 	if (args)
@@ -152,7 +152,7 @@ static int go_on(struct search *s, struct heir *heir, int32_t n, struct err *e)
 		engine_end_if_due(s->engine, m->r);
 	}
 	for (int32_t j = 0; j < n; j++)
-		if (first[j] && search_append(s, heir[j].m, heir[j].choice, e))
+		if (first[j] && search_append(s, heir[j].m, heir[j].choice))
 			return -1;
 	return 0;
 }

@@ -61,7 +61,7 @@ static int mcts_open(struct search *s, const char *args, struct err *e)
 	int n = draft_numbers(args, 0, MOST, given, 3);
 
 	if (!t)
-		return err_set(e, ERR_MEMORY, "no memory for a tree search");
+		return err_no_memory(e, "a tree search");
 	s->state = t;
 	if (n < (args != NULL) || given[0] < 1 || given[1] < 1)
 		return err_set(e, ERR_USAGE,
@@ -75,7 +75,7 @@ static int mcts_open(struct search *s, const char *args, struct err *e)
 	t->most = -INFINITY;
 	s->width = s->engine->info.slots < SEARCH_WIDTH ? s->engine->info.slots : SEARCH_WIDTH;
 	t->result = calloc((size_t)s->width, sizeof *t->result);
-	return t->result ? 0 : err_set(e, ERR_MEMORY, "no memory for a tree search");
+	return t->result ? 0 : err_no_memory(e, "a tree search");
 }
 
 static void mcts_close(struct search *s)
@@ -176,7 +176,7 @@ static int simulate(struct search *s, struct err *e)
 	struct search_member *m;
 
 	if (!ids)
-		return err_set(e, ERR_MEMORY, "no memory for a simulation");
+		return err_no_memory(e, "a simulation");
 	memcpy(ids, s->q.ids, (size_t)s->q.n_ids * sizeof *ids);
 	if (t->node[at].n)
 		memcpy(ids + s->q.n_ids, t->node[at].ids, (size_t)t->node[at].n * sizeof *ids);
@@ -244,7 +244,7 @@ static int hand_up(struct search *s, const struct result *a, struct err *e)
 	if (child < 0) {
 		child = add_node(s, a->from, a->ids, a->token, n);
 		if (child < 0)
-			return err_set(e, ERR_MEMORY, "no memory for another node of the search");
+			return err_no_memory(e, "another node of the search");
 	}
 	t->node[child].over = n == a->n;
 	t->least = fmin(t->least, a->value);
@@ -297,7 +297,7 @@ static int mcts_step(struct search *s, struct err *e)
 static int mcts_begin(struct search *s, struct err *e)
 {
 	if (add_node(s, -1, NULL, NULL, 0) < 0)
-		return err_set(e, ERR_MEMORY, "no memory for a tree search");
+		return err_no_memory(e, "a tree search");
 	return mcts_step(s, e);
 }
 

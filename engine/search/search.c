@@ -1,6 +1,7 @@
 /* Opens, steps and ends searches; their members are in search_member.c. See search.h and
  * search_impl.h. */
 #include "base/array.h"
+#include "base/text.h"
 #include "engine/search/search_impl.h"
 
 enum { WAIT_MS = 5 };
@@ -65,7 +66,7 @@ static int emit_answer(struct search *s, struct err *err)
 	int64_t number;
 
 	if (!token)
-		return err_set(err, ERR_MEMORY, "no memory for the answer of a search");
+		return err_no_memory(err, "the answer of a search");
 	q.parent = a->request;
 	q.max_tokens = a->n;
 	for (int32_t i = 0; i < a->n; i++) {
@@ -173,11 +174,10 @@ static const struct search_ops *method_of(const char *text, const char **args, s
 	*args = text[n] ? text + n + 1 : NULL;
 	for (int i = 0; search_table[i]; i++) {
 		const struct search_method *a = &search_table[i]->about;
-		size_t at = strlen(known);
 
 		if (strlen(a->name) == n && !memcmp(a->name, text, n))
 			return search_table[i];
-		snprintf(known + at, sizeof known - at, "%s%s[:%s]", i ? ", " : "", a->name, a->args);
+		text_append(known, sizeof known, ", ", "%s[:%s]", a->name, a->args);
 	}
 	err_set(e, ERR_USAGE, "no search is called '%.40s'; there are: %s", text, known);
 	return NULL;
@@ -189,7 +189,7 @@ static int open_search(
 	const char *args;
 
 	if (!copy_request(s, o, q))
-		return err_set(e, ERR_MEMORY, "no memory for a search");
+		return err_no_memory(e, "a search");
 	s->ops = method_of(s->options.method, &args, e);
 	if (!s->ops || s->ops->open(s, args, e))
 		return -1;
@@ -198,7 +198,7 @@ static int open_search(
 			s->options.method, s->width, s->engine->info.slots);
 	if (s->ops->chooses && s->q.params.logit_bias.n &&
 		!(s->biased = malloc((size_t)s->engine->info.vocab * sizeof *s->biased)))
-		return err_set(e, ERR_MEMORY, "no memory for a row with logit bias");
+		return err_no_memory(e, "a row with logit bias");
 	return 0;
 }
 
@@ -225,7 +225,7 @@ int64_t engine_search(struct engine *e, const struct search_options *o,
 		return err_set(err, ERR_USAGE, "the prompt is empty; a search needs at least one token");
 	s = calloc(1, sizeof *s);
 	if (!s)
-		return err_set(err, ERR_MEMORY, "no memory for a search");
+		return err_no_memory(err, "a search");
 	s->engine = e;
 	if (open_search(s, o, q, err) || take_form(s, err)) {
 		free_search(s);
@@ -251,7 +251,7 @@ int engine_search_check(struct engine *e, const struct search_options *o, struct
 	int rc;
 
 	if (!s)
-		return err_set(err, ERR_MEMORY, "no memory for a search");
+		return err_no_memory(err, "a search");
 	s->engine = e;
 	rc = open_search(s, o, &q, err);
 	free_search(s);
@@ -333,7 +333,6 @@ static void count_pages(struct search *s, uint8_t *page_seen)
 {
 	struct engine *e = s->engine;
 	int32_t pages = 0, unshared = 0;
-	struct event ev;
 
 	for (int32_t g = 0; g < e->memory.spec.n; g++) {
 		memset(page_seen, 0, (size_t)e->memory.pages[g].n_pages);
@@ -346,13 +345,8 @@ static void count_pages(struct search *s, uint8_t *page_seen)
 		s->view.most_unshared = unshared;
 		s->view.most_pages = pages;
 	}
-	ev_init(&ev, EV_sharing);
-	ev.u.sharing = (struct ev_sharing){ .step = e->n_steps,
-		.search = s->id,
-		.members = s->n_members,
-		.pages = pages,
-		.unshared = unshared };
-	stream_emit(&e->stream, &ev);
+	STREAM_EMIT(&e->stream, sharing, .step = e->n_steps, .search = s->id, .members = s->n_members,
+		.pages = pages, .unshared = unshared);
 }
 
 static void advance(struct search *s, int wait_ms)

@@ -106,7 +106,7 @@ struct search_member *search_start(struct search *s, const int32_t *ids, int32_t
 struct search_member *search_fork(
 	struct search *s, struct search_member *m, int32_t choice, int32_t node, struct err *e);
 /* Appends one of its choices to a held member. The member may end: then it is freed. */
-int search_append(struct search *s, struct search_member *m, int32_t choice, struct err *e);
+int search_append(struct search *s, struct search_member *m, int32_t choice);
 /* Ends a member without making it an answer. */
 void search_drop(struct search *s, struct search_member *m);
 /* Makes an answer of a member's tokens after the search's prompt, and one more choice that ends

@@ -7,23 +7,28 @@
 
 /* ---- members ---- */
 
-static struct search_member *new_member(struct search *s, int32_t node)
+static void free_parts(struct search_member *m)
 {
-	struct search_member *m;
-
-	if (s->n_members == SEARCH_WIDTH)
-		return NULL;
-	m = calloc(1, sizeof *m);
-	if (!m)
-		return NULL;
-	m->search = s;
-	m->node = node;
-	m->token = malloc((size_t)s->engine->info.ctx * sizeof *m->token);
-	m->choice = s->ops->chooses ? malloc(2 * (size_t)s->width * sizeof *m->choice) : NULL;
-	if (!m->token || (s->ops->chooses && !m->choice)) {
+	if (m) {
 		free(m->token);
 		free(m->choice);
-		free(m);
+	}
+	free(m);
+}
+
+static struct search_member *new_member(struct search *s, int32_t node, struct err *e)
+{
+	struct search_member *m = s->n_members < SEARCH_WIDTH ? calloc(1, sizeof *m) : NULL;
+
+	if (m) {
+		m->search = s;
+		m->node = node;
+		m->token = malloc((size_t)s->engine->info.ctx * sizeof *m->token);
+		m->choice = malloc(2 * (size_t)s->width * sizeof *m->choice);
+	}
+	if (!m || !m->token || !m->choice) {
+		err_no_memory(e, "another branch of the search");
+		free_parts(m);
 		return NULL;
 	}
 	s->member[s->n_members++] = m;
@@ -41,9 +46,7 @@ static void free_member(struct search_member *m)
 	memmove(s->member + i, s->member + i + 1, (size_t)(s->n_members - i) * sizeof *s->member);
 	if (m->r)
 		m->r->owner = NULL;
-	free(m->token);
-	free(m->choice);
-	free(m);
+	free_parts(m);
 }
 
 /* The request of a member: the search's own except for its tokens. */
@@ -80,12 +83,10 @@ struct search_member *search_start(struct search *s, const int32_t *ids, int32_t
 	const struct search_token *token, int64_t sample, int32_t node, struct err *e)
 {
 	struct engine_request q = member_request(s, ids, n);
-	struct search_member *m = new_member(s, node);
+	struct search_member *m = new_member(s, node, e);
 
-	if (!m) {
-		err_set(e, ERR_MEMORY, "no memory for another branch of the search");
+	if (!m)
 		return NULL;
-	}
 	for (int32_t i = 0; i < n - s->q.n_ids; i++) {
 		m->token[i] = token[i];
 		m->logp += (double)token[i].logp;
@@ -170,6 +171,7 @@ static void emit_chosen(struct search_member *m, struct request *r, int32_t choi
 	struct engine *e = m->search->engine;
 	struct ev_candidate kept[SAMPLE_CANDIDATES];
 	int32_t n = m->n_choices < SAMPLE_CANDIDATES ? m->n_choices : SAMPLE_CANDIDATES;
+	struct ev_token *t;
 	struct event ev;
 
 	for (int32_t i = 0; i < n; i++) {
@@ -182,21 +184,14 @@ static void emit_chosen(struct search_member *m, struct request *r, int32_t choi
 			.arrival = NAN,
 			.cut = EV_CUT_kept };
 	}
-	stream_vocab(&e->stream, m->choice[choice].id);
-	ev_init(&ev, EV_token);
-	ev.u.token.step = e->n_steps;
-	ev.u.token.request = r->id;
-	ev.u.token.pos = r->n_ids - 1;
-	ev.u.token.id = m->choice[choice].id;
-	ev.u.token.p = m->choice[choice].p;
-	ev.u.token.entropy = m->entropy;
-	ev.u.token.hash = m->hash;
-	ev.u.token.source = EV_SOURCE_chosen;
-	ev.u.token.rank = choice + 1;
+	t = engine_token_event(e, r, m->choice[choice].id, r->n_ids - 1, EV_SOURCE_chosen, &ev);
+	t->p = m->choice[choice].p;
+	t->entropy = m->entropy;
+	t->hash = m->hash;
+	t->rank = choice + 1;
 	if (e->observe.on)
-		ev.u.token.candidates = (struct ev_span){ kept, (size_t)n * sizeof *kept };
-	ev.u.token.is_end = tokenizer_is_end(e->tokenizer, m->choice[choice].id);
-	request_charge(r, &ev.u.token, stream_now(&e->stream));
+		t->candidates = (struct ev_span){ kept, (size_t)n * sizeof *kept };
+	request_charge(r, t, stream_now(&e->stream));
 	stream_emit(&e->stream, &ev);
 }
 
@@ -214,7 +209,7 @@ static void take_choice(
 	m->logp = from->logp + from->choice[choice].logp;
 	m->held = r->backed_off = false;
 	r->ids[r->n_ids++] = from->choice[choice].id;
-	m->search->engine->counts.tokens++;
+	m->search->engine->step.tokens++;
 	engine_keep(m->search->engine, r);
 	if (r->first_token_ns == EV_NULL_I)
 		r->first_token_ns = stream_now(&m->search->engine->stream);
@@ -224,12 +219,10 @@ struct search_member *search_fork(
 	struct search *s, struct search_member *from, int32_t choice, int32_t node, struct err *e)
 {
 	struct engine_request q = member_request(s, from->r->ids, from->r->n_ids);
-	struct search_member *m = new_member(s, node);
+	struct search_member *m = new_member(s, node, e);
 
-	if (!m) {
-		err_set(e, ERR_MEMORY, "no memory for another branch of the search");
+	if (!m)
 		return NULL;
-	}
 	memcpy(m->token, from->token, (size_t)(q.n_ids - s->q.n_ids) * sizeof *m->token);
 	q.parent = from->r->id;
 	q.fork_pos = q.n_ids;
@@ -241,11 +234,10 @@ struct search_member *search_fork(
 	return m;
 }
 
-int search_append(struct search *s, struct search_member *m, int32_t choice, struct err *e)
+int search_append(struct search *s, struct search_member *m, int32_t choice)
 {
 	struct request *r = m->r;
 
-	(void)e;
 	take_choice(m, r, m, choice);
 	emit_chosen(m, r, choice);
 	engine_end_if_due(s->engine, r);
@@ -295,7 +287,7 @@ static int insert_answer(struct search *s, const struct search_answer *a, struct
 	int32_t at = s->n_answers;
 
 	if (!ARRAY_ROOM(s->answer, s->cap_answers, s->n_answers + 1))
-		return err_set(e, ERR_MEMORY, "no memory for another answer");
+		return err_no_memory(e, "another answer");
 	for (; at > 0 && a->score > s->answer[at - 1].score; at--)
 		s->answer[at] = s->answer[at - 1];
 	s->answer[at] = *a;
@@ -380,7 +372,7 @@ static int keep(
 		w.text = tokenizer_text(s->engine->tokenizer, a->ids, (size_t)a->n, false, &w.size);
 	if (!room || (s->options.score && !w.text)) {
 		free_waiting(&w);
-		return err_set(e, ERR_MEMORY, "no memory for another answer");
+		return err_no_memory(e, "another answer");
 	}
 	s->waiting[s->n_waiting++] = w;
 	return s->options.score ? 0 : search_score_waiting(s, 0, e);
@@ -398,7 +390,7 @@ static int copy_answer(
 	if (!a->ids || !a->token) {
 		free(a->ids);
 		free(a->token);
-		return err_set(e, ERR_MEMORY, "no memory for another answer");
+		return err_no_memory(e, "another answer");
 	}
 	memcpy(a->ids, m->r->ids + s->q.n_ids, (size_t)n * sizeof *a->ids);
 	memcpy(a->token, m->token, (size_t)n * sizeof *a->token);

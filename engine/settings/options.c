@@ -13,7 +13,10 @@ const char *draft_offer(int i);
 const char *visible_offer(int i);
 
 #define ROW(home, type_, field, ...)                                                               \
-	{ .type = SETTING_##type_, .at = offsetof(struct home, field), __VA_ARGS__ },
+	{ .type = SETTING_##type_,                                                                     \
+		.at = offsetof(struct home, field),                                                        \
+		.size = sizeof(SETTING_C_##type_),                                                         \
+		__VA_ARGS__ },
 
 const struct setting engine_settings[] = {
 #define ENGINE(type, field, initial, apply, ...) ROW(engine_options, type, field, __VA_ARGS__)

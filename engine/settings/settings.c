@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/no_memory.h"
 #include "base/text.h"
 #include "base/models.h"
 
@@ -97,11 +98,9 @@ int setting_choice(const struct setting *s, const void *base)
 
 static void words_text(const struct setting *s, const char *between, char *buf, size_t cap)
 {
-	size_t n = 0;
-
 	*buf = '\0';
-	for (int i = 0; setting_word(s, i) && n < cap; i++)
-		n += (size_t)snprintf(buf + n, cap - n, "%s%s", i ? between : "", setting_word(s, i));
+	for (int i = 0; setting_word(s, i); i++)
+		text_append(buf, cap, between, "%s", setting_word(s, i));
 }
 
 const char *setting_arg(const struct setting *s, char *buf, size_t cap)
@@ -218,7 +217,7 @@ static int add_stop(
 			e, ERR_USAGE, "%s: there are %d texts already, the most; off forgets them", s->name, n);
 	stops->text[n] = strdup(value);
 	if (!stops->text[n])
-		return err_set(e, ERR_MEMORY, "no memory for a stop text");
+		return err_no_memory(e, "a stop text");
 	stops->text[n][text_unescape(stops->text[n], strlen(value))] = '\0';
 	return 0;
 }
@@ -248,20 +247,7 @@ int setting_put(const struct setting *s, void *base, const char *value, struct e
 
 void setting_copy(const struct setting *s, void *to, const void *from)
 {
-	static const size_t size[SETTING_TYPES] = {
-		[SETTING_FLAG] = sizeof(bool),
-		[SETTING_SWITCH] = sizeof(bool),
-		[SETTING_INT] = sizeof(int32_t),
-		[SETTING_U64] = sizeof(uint64_t),
-		[SETTING_FLOAT] = sizeof(float),
-		[SETTING_CHOICE] = sizeof(char *),
-		[SETTING_TEXT] = sizeof(char *),
-		[SETTING_FILE] = sizeof(char *),
-		[SETTING_SPEC] = sizeof(char *),
-		[SETTING_BIAS] = sizeof(struct sample_bias),
-	};
-
-	memcpy((char *)to + s->at, (const char *)from + s->at, size[s->type]);
+	memcpy((char *)to + s->at, (const char *)from + s->at, s->size);
 }
 
 int setting_check(const struct setting *s, const char *value, struct err *e)
@@ -303,11 +289,9 @@ bool setting_same(const struct setting *s, const void *a, const void *b)
 
 static void stops_text(const struct setting_stops *stops, char *buf, size_t cap)
 {
-	size_t n = 0;
-
-	snprintf(buf, cap, "off");
-	for (int i = 0; stops->text[i] && n < cap; i++)
-		n += (size_t)snprintf(buf + n, cap - n, "%s'%s'", i ? " " : "", stops->text[i]);
+	snprintf(buf, cap, "%s", stops->text[0] ? "" : "off");
+	for (int i = 0; stops->text[i]; i++)
+		text_append(buf, cap, " ", "'%s'", stops->text[i]);
 }
 
 void setting_text(const struct setting *s, const void *base, char *buf, size_t cap)
@@ -334,37 +318,31 @@ void setting_text(const struct setting *s, const void *base, char *buf, size_t c
 /* ---- help ---- */
 
 /* What listed() has; else "; NAME: ngram, jacobi": what more() offers, each up to a colon, once. */
-static size_t more_text(const struct setting *s, char *buf, size_t cap)
+static void add_more(const struct setting *s, char *buf, size_t cap)
 {
 	const char *(*next)(int) = s->listed ? s->listed : s->arg ? s->more : NULL;
 	const char *word, *last = "";
-	size_t n = 0, size = 0;
+	size_t size = 0;
 
-	for (int i = 0; next && (word = next(i)) && n < cap; i++) {
+	for (int i = 0; next && (word = next(i)); i++) {
 		if (!strncmp(word, last, size) && size == strcspn(word, ":"))
 			continue;
 		size = strcspn(word, ":");
-		n += (size_t)snprintf(buf + n, cap - n, "%s%.*s",
-			*last       ? ", "
-			: s->listed ? ""
-						: "; NAME: ",
-			(int)size, word);
+		text_append(buf, cap, *last ? ", " : s->listed ? "" : "; NAME: ", "%.*s", (int)size, word);
 		last = word;
 	}
-	return n;
 }
 
 const char *setting_doc(const struct setting *s, const void *base, char *buf, size_t cap)
 {
 	char value[64] = "";
-	size_t n = (size_t)snprintf(buf, cap, "%s", s->doc);
 
-	if (n < cap)
-		n += more_text(s, buf + n, cap - n);
+	snprintf(buf, cap, "%s", s->doc);
+	add_more(s, buf, cap);
 	if (base)
 		setting_text(s, base, value, sizeof value);
-	if (*value && n < cap)
-		snprintf(buf + n, cap - n, " (%s%s)", value,
+	if (*value)
+		text_append(buf, cap, "", " (%s%s)", value,
 			s->effect == SETTING_LOSSY ? "; lossy if it is another" : "");
 	return buf;
 }
@@ -395,9 +373,7 @@ bool setting_stops_take(struct setting_stops *to, const char *const *from)
 
 int setting_stops_copy(struct setting_stops *to, const struct setting_stops *from, struct err *e)
 {
-	return setting_stops_take(to, setting_stops(from))
-			   ? 0
-			   : err_set(e, ERR_MEMORY, "no memory for a stop text");
+	return setting_stops_take(to, setting_stops(from)) ? 0 : err_no_memory(e, "a stop text");
 }
 
 const char *answer_system(const struct answer_settings *a, const char *own)
@@ -450,13 +426,12 @@ void sample_params_emit(const struct sample_params *p, struct ev_request *q)
 void sample_params_print(const struct sample_params *p, char *buf, size_t cap)
 {
 	const struct answer_settings a = { .params = *p };
-	size_t n = 0;
 
-	for (int i = 0; i <= ANSWER_AT_seed && n < cap; i++) {
+	*buf = '\0';
+	for (int i = 0; i <= ANSWER_AT_seed; i++) {
 		char value[40];
 
 		setting_text(&answer_settings[i], &a, value, sizeof value);
-		n += (size_t)snprintf(
-			buf + n, cap - n, "%s%s %s", i ? ", " : "", answer_settings[i].name, value);
+		text_append(buf, cap, ", ", "%s %s", answer_settings[i].name, value);
 	}
 }

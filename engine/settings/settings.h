@@ -67,7 +67,7 @@ struct sample_bias {
 
 struct setting {
 	enum setting_type type;
-	size_t at;         /* offset of its value in the struct that the table describes */
+	size_t at, size;   /* of its value in the struct that the table describes: offset, bytes */
 	const char *name;  /* without dashes or slash */
 	const char *group; /* heading in the help; a verb takes options by group or by name */
 	const char *arg;   /* its value as shown in the help; NULL: its words */
@@ -152,7 +152,8 @@ const struct setting *setting_find(const struct setting *table, const char *name
 /* Reads value (NULL for flags) into the setting's field of the struct at base. -1 with ERR_USAGE:
  * "NAME VALUE: ", then the range; nothing is changed then. */
 int setting_put(const struct setting *s, void *base, const char *value, struct err *e);
-/* Copies the field from one struct to another of the same type; strings are not duplicated. */
+/* Copies the field from one struct to another of the same type; strings are not duplicated. Not of
+ * stop texts: setting_stops_copy(). */
 void setting_copy(const struct setting *s, void *to, const void *from);
 /* Checks only that setting_put() could read the value. */
 int setting_check(const struct setting *s, const char *value, struct err *e);

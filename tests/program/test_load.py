@@ -164,7 +164,7 @@ class Broken(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        self.reply(200, "application/json", json.dumps({"data": [{"id": "b\u00e4d\x1b[31m"}]}).encode())
+        self.reply(200, "application/json", json.dumps({"data": [{"id": "b\u00e4d\x1b[31m\x9b31m\u202e"}]}).encode())
 
     def reply(self, status, kind, body):
         self.send_response(status)
@@ -230,7 +230,8 @@ def test_broken_server():
         check("tokens that come in one piece have gaps of 0", r["itl_p50_s"] == 0 < r["itl_max_s"], r)
         check("and their tokens are what usage says", r["ttft_p50_s"] > 0 and r["output_tokens"] >= 4 * 5 + 4, r)
         r = load(*how[:-3], "--users", "2")
-        check("the first failure is told, without its control characters", r.returncode == 0 and "failed       32" in r.stdout and "\x1b" not in r.stdout, r.stdout)
+        check("the first failure is told, without its control characters", r.returncode == 0 and "failed       32" in r.stdout, r.stdout)
+        check("nor has the model's name any", "b\u00e4d" in r.stdout and not set("\x1b\x9b\u202e") & set(r.stdout), r.stdout)
     finally:
         server.shutdown()
         thread.join()

@@ -185,13 +185,13 @@ FILE *app_write(struct app *a, struct err *e)
 {
 	a->writing.out = open_memstream(&a->writing.text, &a->writing.size);
 	if (!a->writing.out)
-		no_memory(e, "a text");
+		err_no_memory(e, "a text");
 	return a->writing.out;
 }
 
 int app_show_written(struct app *a, const char *title, struct err *e)
 {
-	const int rc = fclose(a->writing.out) ? no_memory(e, "a text") : 0;
+	const int rc = fclose(a->writing.out) ? err_no_memory(e, "a text") : 0;
 
 	if (!rc)
 		app_show(a, title, a->writing.text);

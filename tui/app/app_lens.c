@@ -34,7 +34,7 @@ static int32_t *tokens_to(
 	int32_t *ids = malloc(((size_t)pos + 1) * sizeof *ids);
 
 	if (!ids)
-		no_memory(e, "a look at %d tokens", pos);
+		err_no_memory(e, "a look at %d tokens", pos);
 	for (int32_t i = 0; ids && i <= pos; i++) {
 		ids[i] = timeline_branch_id(t, (struct tl_branch){ r->id, -1, 0 }, i);
 		if (ids[i] >= 0)

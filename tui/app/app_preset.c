@@ -55,7 +55,7 @@ static int set(void *arg, const char *name, const char *value, struct err *e)
 	int rc;
 
 	if (asprintf(&line, "/set %s %s", name, value) < 0)
-		return no_memory(e, "a setting");
+		return err_no_memory(e, "a setting");
 	rc = commands_run(&a->host, line, e);
 	free(line);
 	return rc < 0 ? -1 : 0;

@@ -126,7 +126,7 @@ int app_sessions(struct app *a, const char *words, struct err *e)
 	app_sessions_close(a);
 	a->sessions = calloc(1, sizeof *a->sessions);
 	if (!a->sessions)
-		return no_memory(e, "the list of sessions");
+		return err_no_memory(e, "the list of sessions");
 	if (recordings_open(&a->sessions->r, e)) {
 		free(a->sessions);
 		a->sessions = NULL;
@@ -190,7 +190,7 @@ static int go(struct app *a, const char *verb, const char *path, struct err *e)
 	free(a->then->path);
 	a->then->path = strdup(path);
 	a->quit = a->then->path != NULL;
-	return a->quit ? 0 : no_memory(e, "a path");
+	return a->quit ? 0 : err_no_memory(e, "a path");
 }
 
 static int name(struct app *a, const char *path, const char *to, struct err *e)
@@ -267,7 +267,7 @@ int app_session(struct app *a, const char *text, struct err *e)
 	rest = strstr(text, ".db ");
 	file = strndup(text, rest ? (size_t)(rest + 3 - text) : strlen(text));
 	if (!file)
-		no_memory(e, "a path");
+		err_no_memory(e, "a path");
 	else if (!*file)
 		err_set(e, ERR_USAGE, "/session: which one? /sessions lists them");
 	else if (!recordings_find(file, &path, e))

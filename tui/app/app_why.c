@@ -108,12 +108,12 @@ static int answer(
 	int rc = -1;
 
 	if (!out)
-		return no_memory(e, "an answer");
+		return err_no_memory(e, "an answer");
 	if (!why_open(&w, path, e))
 		rc = why_find(w, what, where, a->host.replay || a->past ? &here : NULL, out, e);
 	why_close(w);
 	if (fclose(out))
-		rc = no_memory(e, "an answer");
+		rc = err_no_memory(e, "an answer");
 	lettered = rc ? NULL : with_letters(text);
 	if (!rc) {
 		snprintf(title, sizeof title, "why %.20s%s%.40s", what, *where ? " " : "", where);

@@ -81,7 +81,7 @@ static int put_frame(struct cast *k, struct err *e)
 	FILE *f = open_memstream(&text, &size);
 
 	if (!f)
-		return no_memory(e, "a frame");
+		return err_no_memory(e, "a frame");
 	app_draw(&k->screen.app);
 	for (int y = 0; y < k->screen.app.canvas.h; y++)
 		put_row(k, y, f);
@@ -106,7 +106,7 @@ static int put_header(struct cast *k, struct err *e)
 	view_add(&text, "%s", t->model_name ? t->model_name : "cutaway");
 	title = text_json(text.text, strlen(text.text));
 	if (!title)
-		return no_memory(e, "a title");
+		return err_no_memory(e, "a title");
 	fprintf(k->out,
 		"{\"version\": 2, \"width\": %d, \"height\": %d, \"timestamp\": %lld, \"title\": %s, "
 		"\"env\": {\"TERM\": \"xterm-256color\"}}\n",
@@ -158,13 +158,13 @@ int tui_cast(const char *path, int w, int h, FILE *out,
 	int rc;
 
 	if (!k)
-		return no_memory(e, "a screen");
+		return err_no_memory(e, "a screen");
 	k->out = out;
 	k->theme = (struct theme){ .depth = THEME_256 };
 	rc = offscreen_open(&k->screen, path, w, h, e);
 	k->shown = rc ? NULL : calloc((size_t)w * (size_t)h, sizeof *k->shown);
 	if (!rc && !k->shown)
-		rc = no_memory(e, "%d x %d cells", w, h);
+		rc = err_no_memory(e, "%d x %d cells", w, h);
 	rc = rc || put_header(k, e) || put_steps(k, progress, arg, e) ? -1 : 0;
 	offscreen_close(&k->screen);
 	free(k->shown);

@@ -129,7 +129,7 @@ static char *whole_value(const struct setting *s, const char *arg, struct err *e
 	}
 	if (asprintf(&whole, "%s%s", at < 0 ? "" : l.name[at], at < 0 ? arg : arg + n) >= 0)
 		return whole;
-	no_memory(e, "a setting");
+	err_no_memory(e, "a setting");
 	return NULL;
 }
 
@@ -289,7 +289,7 @@ int commands_run(const struct command_host *h, const char *line, struct err *e)
 	line += 1 + strcspn(line + 1, " \t\n");
 	arg = argument(before, line + strspn(line, " \t\n"));
 	if (!arg)
-		return no_memory(e, "a command");
+		return err_no_memory(e, "a command");
 	result = command_run(h, c, arg, &own);
 	free(arg);
 	return result < 0 ? commands_refused(c->act == ACT_SET ? own.text : c->s->name, &own, e)

@@ -191,7 +191,7 @@ static int picture_write(struct app *a, const struct picture *p, FILE *out, stru
 	int rc = 0;
 
 	if (!svg)
-		return no_memory(e, "a picture of %dx%d cells", p->w, p->h);
+		return err_no_memory(e, "a picture of %dx%d cells", p->w, p->h);
 	if (p->png)
 		rc = write_png(out, svg, size, e);
 	else
@@ -231,7 +231,7 @@ int picture_open(
 {
 	*o = malloc(sizeof **o);
 	if (!*o)
-		return no_memory(e, "a screen");
+		return err_no_memory(e, "a screen");
 	return offscreen_open(*o, path, p->w, p->h, e) || go(*o, path, at, e) ? -1 : 0;
 }
 
@@ -327,7 +327,7 @@ int app_picture(struct app *a, const char *text, struct err *e)
 	p.png = !memcmp(text + n - 4, ".png", 4);
 	name = take_words(a, &p, text + n, e) ? NULL : strndup(text, n);
 	if (!name)
-		return no_memory(e, "a name"); /* the first error stays */
+		return err_no_memory(e, "a name"); /* the first error stays */
 	rc = write_new(a, &p, name, e);
 	if (!rc)
 		app_say(a, SAY_INFO, "%s at step %lld, %dx%d cells, was drawn in %s",

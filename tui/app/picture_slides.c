@@ -100,7 +100,7 @@ static int draw(struct slides *s, int sample, struct err *e)
 		v->lossy = app_lossy_title(app_timeline(a));
 		v->svg = picture_svg(a, &s->p, &v->size);
 		if (!v->svg)
-			return no_memory(e, "the slides");
+			return err_no_memory(e, "the slides");
 	}
 	return 0;
 }
@@ -159,7 +159,7 @@ static void put_slide(const struct slides *s, int view, FILE *out)
 int tui_slides(const char *path, const struct tui_picture *o, FILE *out, struct err *e)
 {
 	struct slides *s = calloc(1, sizeof *s);
-	int rc = s ? 0 : no_memory(e, "the slides");
+	int rc = s ? 0 : err_no_memory(e, "the slides");
 
 	rc = rc || picture_take(&s->p, o, SLIDE_W, SLIDE_H, e) ||
 		 picture_open(&s->o, path, &s->p, o->at ? o->at : "end", e);

@@ -216,7 +216,7 @@ int player_open(struct player **out, const char *path, struct err *e)
 
 	*out = NULL;
 	if (!p)
-		return no_memory(e, "a replay");
+		return err_no_memory(e, "a replay");
 	if (reader_open(&p->reader, path, e) < 0 || find_marks(p, e) < 0)
 		goto fail;
 	if (!reader_info(p->reader)->keyframes && reader_info(p->reader)->n_steps > 2 * NEAR_STEPS) {

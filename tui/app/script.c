@@ -26,7 +26,7 @@ int script_open(struct script **out, const char *path, struct err *e)
 		s->path = strdup(path);
 	if (!s || !s->path) {
 		free(s);
-		return no_memory(e, "%s", path);
+		return err_no_memory(e, "%s", path);
 	}
 	s->fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (s->fd < 0)

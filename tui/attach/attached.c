@@ -279,5 +279,5 @@ int tui_attach(
 	setting_stops_free(&m.settings.stop);
 	free(m.system);
 	free(m.event);
-	return m.event ? rc : no_memory(e, "the screens");
+	return m.event ? rc : err_no_memory(e, "the screens");
 }

@@ -380,7 +380,7 @@ int chat_set_user(struct app *a, const char *text, struct err *e)
 
 	free(c->user);
 	c->settings.user = c->user = strdup(text);
-	return c->user ? 0 : no_memory(e, "a user's name");
+	return c->user ? 0 : err_no_memory(e, "a user's name");
 }
 
 static int copy_settings(struct chat *c, const struct answer_settings *from, struct err *e)

@@ -318,7 +318,7 @@ int chat_engine_set(void *arg, const char *name, const char *value, struct err *
 	snprintf(job.name, sizeof job.name, "%s", name);
 	snprintf(job.value, sizeof job.value, "%s", value);
 	if (!actor_post(a->chat->live.session.actor, set_it, say_setting, &job, sizeof job))
-		return no_memory(e, "a setting");
+		return err_no_memory(e, "a setting");
 	return 1;
 }
 

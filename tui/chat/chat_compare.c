@@ -106,7 +106,7 @@ static int take_prompt(struct app *a, struct chat_compare *c, const char *typed,
 					  strlen(typed), &c->ids, &n, &cap, e))
 		return -1;
 	c->n_ids = (int32_t)n;
-	return c->text && c->ids ? 0 : no_memory(e, "a prompt");
+	return c->text && c->ids ? 0 : err_no_memory(e, "a prompt");
 }
 
 /* ---- on the engine's thread, between two steps ---- */
@@ -222,7 +222,7 @@ static int take_answer(struct app *a, struct chat_compare *c, struct err *e)
 		return 0;
 	c->scored = malloc((size_t)(c->n_ids + n) * sizeof *c->scored);
 	if (!c->scored)
-		return no_memory(e, "a text");
+		return err_no_memory(e, "a text");
 	memcpy(c->scored, c->ids, (size_t)c->n_ids * sizeof *c->ids);
 	for (int32_t i = 0; i < n; i++)
 		c->scored[c->n_ids + i] = (int32_t)r->token[i].id;

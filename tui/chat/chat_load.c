@@ -53,7 +53,7 @@ static int shipped(struct chat *c, int i, struct engine_request *out, char **tex
 
 	*text = load_prompt(i, &label);
 	if (!*text)
-		return no_memory(e, "background requests");
+		return err_no_memory(e, "background requests");
 	*out = chat_request(c, EV_REQUEST_KIND_load, &(struct conversation_prompt){ .text = label }, i);
 	if (!out->max_tokens)
 		out->max_tokens = LOAD_TOKENS;
@@ -67,7 +67,7 @@ static int of_kind(struct chat *c, const struct workload_options *o, struct work
 	struct arrival a;
 
 	if (workload_next(w, &a, e) < 0 || !(*text = malloc(32)))
-		return no_memory(e, "background requests");
+		return err_no_memory(e, "background requests");
 	snprintf(*text, 32, "%s %lld", workload_kinds[a.kind].name, (long long)a.number + 1);
 	*out = chat_request(
 		c, EV_REQUEST_KIND_load, &(struct conversation_prompt){ .text = *text }, a.number);
@@ -131,11 +131,11 @@ int chat_load(struct app *a, const char *text, struct err *e)
 	b.request = calloc((size_t)number, sizeof *b.request);
 	b.text = calloc((size_t)number, sizeof *b.text);
 	if (!b.request || !b.text)
-		no_memory(e, "background requests");
+		err_no_memory(e, "background requests");
 	else if (!fill(a->chat, (int)number, kind, &b, e))
 		rc = actor_post(a->chat->live.session.actor, submit, loaded, &b, sizeof b)
 				 ? 0
-				 : no_memory(e, "background requests");
+				 : err_no_memory(e, "background requests");
 	a->chat->next_load += b.n;
 	if (rc)
 		loaded(NULL, &b);

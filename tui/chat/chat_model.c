@@ -125,7 +125,7 @@ static int to_tokens(struct chat_model *m, struct conversation *c, struct carrie
 	n = cap = (size_t)p.n_ids;
 	t->ids = malloc(n * sizeof *t->ids);
 	if (!t->ids)
-		return no_memory(e, "the conversation's tokens");
+		return err_no_memory(e, "the conversation's tokens");
 	memcpy(t->ids, p.ids, n * sizeof *t->ids);
 	t->n_prompt = p.n_ids;
 	if (tokenizer_encode(of, t->answer, t->size, false, &t->ids, &n, &cap, e))
@@ -190,7 +190,7 @@ static int keep_settings(struct chat_model *m, const struct app *a, struct err *
 			continue;
 		m->value[i] = strdup(value);
 		if (!m->value[i])
-			return no_memory(e, "the settings");
+			return err_no_memory(e, "the settings");
 		setting_copy(&engine_settings[i], &m->options.engine, &initial);
 	}
 	return 0;
@@ -209,9 +209,9 @@ static int keep_turns(struct chat_model *m, struct conversation *c, struct err *
 		free(t.text);
 		free(t.answer);
 		if (t.size) /* a turn that was never answered is left out */
-			return no_memory(e, "the conversation");
+			return err_no_memory(e, "the conversation");
 	}
-	return got ? no_memory(e, "the conversation") : 0;
+	return got ? err_no_memory(e, "the conversation") : 0;
 }
 
 /* Beside the recording that the user named: NAME-2.db and so on. */
@@ -285,7 +285,7 @@ int chat_model(struct app *a, const char *what, struct err *e)
 	chat_past_leave(a);
 	m = calloc(1, sizeof *m);
 	if (!m)
-		return no_memory(e, "another model");
+		return err_no_memory(e, "another model");
 	m->live.fd = -1;
 	m->options = *c->options;
 	m->options.answer = c->settings;
@@ -336,7 +336,8 @@ static int recall(struct chat *c, const struct carried *t, struct err *e)
 		token[i] = ev.u.token;
 	}
 	q.max_tokens = 0;
-	rc = token ? chat_recall(c, &q, token, n, EV_FINISH_end, e) : no_memory(e, "the conversation");
+	rc = token ? chat_recall(c, &q, token, n, EV_FINISH_end, e)
+			   : err_no_memory(e, "the conversation");
 	free(token);
 	return rc;
 }

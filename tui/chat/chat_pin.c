@@ -50,7 +50,7 @@ static int stable_ids(struct chat *c, const char *text, struct ids *to, struct e
 	int rc;
 
 	if (asprintf(&more, "%s\n\nMore", text) < 0)
-		return no_memory(e, "the text");
+		return err_no_memory(e, "the text");
 	rc = turn_of(c, text, to, e) || turn_of(c, more, &longer, e) ? -1 : 0;
 	to->n = rc ? 0 : (size_t)ids_common(to->id, (int64_t)to->n, longer.id, (int64_t)longer.n);
 	free(longer.id);
@@ -131,7 +131,7 @@ static int pin_text(struct app *a, const char *arg, struct err *e)
 	int rc = -1;
 
 	if (!path)
-		return no_memory(e, "a name");
+		return err_no_memory(e, "a name");
 	split_ttl(path, &p.ttl_ns);
 	name = *path != '"' ? strrchr(path, '/') : NULL;
 	snprintf(p.name, sizeof p.name, "%.60s", name ? name + 1 : path);
@@ -139,7 +139,7 @@ static int pin_text(struct app *a, const char *arg, struct err *e)
 	if (text && !stable_ids(a->chat, text, &p.ids, e))
 		rc = actor_post(a->chat->live.session.actor, ask_pin, pin_asked, &p, sizeof p)
 				 ? 0
-				 : no_memory(e, "a pin");
+				 : err_no_memory(e, "a pin");
 	if (rc)
 		free(p.ids.id);
 	free(text);
@@ -209,5 +209,5 @@ int chat_unpin(struct app *a, int64_t number, struct err *e)
 
 	return actor_post(a->chat->live.session.actor, remove_pin, pin_removed, &u, sizeof u)
 			   ? 0
-			   : no_memory(e, "a call");
+			   : err_no_memory(e, "a call");
 }

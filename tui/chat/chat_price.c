@@ -106,7 +106,7 @@ int chat_price(struct app *a, struct err *e)
 	if (!r || r->n_prompt < 1 || !r->prompt)
 		return err_set(e, ERR_USAGE, "/price: there is no answer yet whose text could be scored");
 	if (!a->mode->recording(a, e) || !(c->ids = malloc((size_t)n * sizeof *c->ids)))
-		return e->code ? -1 : no_memory(e, "a text");
+		return e->code ? -1 : err_no_memory(e, "a text");
 	for (int32_t i = 0; i < n; i++)
 		c->ids[i] = i < r->n_prompt ? r->prompt[i] : (int32_t)r->token[i - r->n_prompt].id;
 	c->n_ids = n;

@@ -38,7 +38,7 @@ int conversation_new(struct conversation *c, const char *system, struct err *e)
 	char *copy = system ? strdup(system) : NULL;
 
 	if (system && !copy)
-		return no_memory(e, "a system text");
+		return err_no_memory(e, "a system text");
 	pthread_mutex_lock(&c->lock);
 	set_turn(c, NULL);
 	pthread_mutex_unlock(&c->lock);
@@ -59,7 +59,7 @@ int conversation_open(struct conversation **out, const struct chat_input *of, in
 
 	*out = NULL;
 	if (!c)
-		return no_memory(e, "a conversation");
+		return err_no_memory(e, "a conversation");
 	c->of = *of;
 	c->ctx = ctx;
 	pthread_mutex_init(&c->lock, NULL);
@@ -223,7 +223,7 @@ static int begin_turn(struct conversation *c, const struct followed *f, const ch
 	}
 	if (!t || !t->text || !t->said.ids) {
 		turn_free(t);
-		return no_memory(e, "another turn");
+		return err_no_memory(e, "another turn");
 	}
 	if (f->said.n)
 		memcpy(t->said.ids, f->said.ids, f->said.n * sizeof *t->said.ids);
@@ -287,7 +287,7 @@ int conversation_recall(
 	int rc = follow(c, &f, e);
 
 	if (!copy)
-		rc = no_memory(e, "another turn");
+		rc = err_no_memory(e, "another turn");
 	else
 		memcpy(copy, ids, (size_t)n_ids * sizeof *copy);
 	rc = rc || begin_turn(c, &f, text, strlen(text), &copy, (size_t)n_ids, &out, e) ? -1 : 0;

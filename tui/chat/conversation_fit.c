@@ -20,7 +20,7 @@ int conv_follow(const struct conversation *c, struct followed *f, struct err *e)
 	if (c->lost)
 		return err_set(e, ERR_MEMORY, "the last answer did not fit the memory: /new begins anew");
 	if (!f->ids)
-		return no_memory(e, "the conversation's tokens");
+		return err_no_memory(e, "the conversation's tokens");
 	if (!t)
 		return 0;
 	memcpy(f->ids, t->ids, n * sizeof *f->ids);
@@ -49,7 +49,7 @@ static int prompt_of(const struct conversation *c, const struct followed *f, con
 	int rc;
 
 	if (!m)
-		return no_memory(e, "the conversation");
+		return err_no_memory(e, "the conversation");
 	all.message = m;
 	all.open = true;
 	if (template_takes(c->of.c, c->system))

@@ -35,7 +35,7 @@ int live_begin(struct live *s, struct err *e)
 	if (engine_add_sink(s->session.engine, conversation_sink, s->conversation) ||
 		(s->breaks && engine_add_sink(s->session.engine, breaks_feed, s->breaks)) ||
 		(guest && engine_add_sink(s->session.engine, guest->sink, guest->sink_arg)))
-		return no_memory(e, "the way of the events");
+		return err_no_memory(e, "the way of the events");
 	if (session_begin(&s->session, on_stop, s, e))
 		return -1;
 	s->guest_began = guest && !guest->begin(guest->arg, &s->session, &s->guest_says, e);
@@ -62,7 +62,7 @@ static int open_all(struct live *s, struct err *e)
 		return -1;
 	s->event = malloc(RING_EVENT_MAX);
 	if (!s->event)
-		return no_memory(e, "the way of the events");
+		return err_no_memory(e, "the way of the events");
 	return s->later ? s->later(s->later_arg, s, e) : live_begin(s, e);
 }
 
@@ -84,7 +84,7 @@ int live_open_later(struct live *s, const struct tui_options *o, struct breaks *
 		(struct live){ .options = o, .breaks = breaks, .later = later, .later_arg = arg, .fd = -1 };
 	s->abandon = calloc(1, sizeof *s->abandon);
 	if (!s->abandon)
-		return no_memory(e, "a session");
+		return err_no_memory(e, "a session");
 	s->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (s->fd < 0)
 		return err_set(e, ERR_IO, "eventfd: %s", strerror(errno));

@@ -29,7 +29,7 @@ int text_column_fill(struct text_column *c, int32_t base, const int32_t *ids, in
 	}
 	c->text = malloc(size + 1);
 	if (!c->start || !c->text)
-		return no_memory(e, "a text of %zu bytes", size);
+		return err_no_memory(e, "a text of %zu bytes", size);
 	c->start[n] = size;
 	for (int32_t i = 0; i < n; i++) {
 		const struct ev_text *t = ev_texts_get(texts, ids[i]);
@@ -55,7 +55,7 @@ int text_column_wrap(struct text_column *c, int w, bool ascii, struct err *e)
 	c->n_lines = 0;
 	while (next && c->text && c->text[pos]) {
 		if (!ARRAY_ROOM(c->line, cap, c->n_lines + 1))
-			return no_memory(e, "%d lines", c->n_lines + 1);
+			return err_no_memory(e, "%d lines", c->n_lines + 1);
 		c->line[c->n_lines++] =
 			(struct text_column_line){ pos, text_line(c->text + pos, w, ascii, &next) };
 		pos += next;

@@ -60,7 +60,7 @@ int breaks_open(struct breaks **out, struct err *e)
 	*out = NULL;
 	if (!b || watch_open(&b->set, e)) {
 		free(b);
-		return no_memory(e, "breakpoints");
+		return err_no_memory(e, "breakpoints");
 	}
 	pthread_mutex_init(&b->evaluating, NULL);
 	pthread_mutex_init(&b->lock, NULL);

@@ -178,7 +178,7 @@ static int lens_new(struct lens **out, struct err *e)
 
 	*out = NULL;
 	if (!l)
-		return no_memory(e, "a look");
+		return err_no_memory(e, "a look");
 	l->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (l->fd < 0) {
 		free(l);
@@ -214,7 +214,7 @@ int lens_open_file(
 	if (!copy_text(&l->model, model) || !copy_text(&l->else_model, else_model) ||
 		!copy_text(&l->sha256, sha256)) {
 		lens_close(l);
-		return no_memory(e, "a look");
+		return err_no_memory(e, "a look");
 	}
 	*out = l;
 	return 0;
@@ -290,7 +290,7 @@ int lens_query(struct lens *l, const struct lens_query *ask, struct err *e)
 
 	j.ids = malloc((size_t)ask->n * sizeof *j.ids);
 	if (!j.ids)
-		return no_memory(e, "a look at %d tokens", ask->n);
+		return err_no_memory(e, "a look at %d tokens", ask->n);
 	memcpy(j.ids, ask->ids, (size_t)ask->n * sizeof *j.ids);
 	job_free(&l->next);
 	l->next = j;

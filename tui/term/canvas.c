@@ -32,7 +32,7 @@ int canvas_resize(struct canvas *c, int w, int h, struct err *e)
 	h = h < 1 ? 1 : h > CANVAS_MAX ? CANVAS_MAX : h;
 	cell = malloc((size_t)w * (size_t)h * sizeof *cell);
 	if (!cell)
-		return no_memory(e, "a screen of %d by %d characters", w, h);
+		return err_no_memory(e, "a screen of %d by %d characters", w, h);
 	free(c->cell);
 	c->cell = cell;
 	c->w = w;

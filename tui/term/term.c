@@ -250,7 +250,7 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 		return -1;
 	t = calloc(1, sizeof *t);
 	if (!t)
-		return no_memory(e, "the screen");
+		return err_no_memory(e, "the screen");
 	t->out = -1;
 	t->ascii = o->ascii || !charset_is_utf8();
 	if (open_out(t, e) < 0) {

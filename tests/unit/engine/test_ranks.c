@@ -433,6 +433,22 @@ static void test_refused(void **state)
 	refuse(o, "watch-layers: ");
 }
 
+/* Others open the file by its whole name. */
+static void test_long_path(void **state)
+{
+	struct engine_options o;
+	struct found f;
+	char path[700] = "";
+
+	(void)state;
+	while (strlen(path) < 600)
+		strcat(path, "/.");
+	strcat(path, tiny_model);
+	o = options(path);
+	o.tensor_parallel = 2;
+	run(&o, &f);
+}
+
 /* Rank 0 has a part of the model, and a twin all of it. */
 static void test_twins(void **state)
 {
@@ -529,7 +545,7 @@ int main(void)
 		cmocka_unit_test(test_half), cmocka_unit_test(test_half_later),
 		cmocka_unit_test(test_mixture), cmocka_unit_test(test_families),
 		cmocka_unit_test(test_goes_on), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_twins), cmocka_unit_test(test_set),
+		cmocka_unit_test(test_long_path), cmocka_unit_test(test_twins), cmocka_unit_test(test_set),
 		cmocka_unit_test(test_set_between), cmocka_unit_test(test_stages_of_s4d) };
 
 	return cmocka_run_group_tests_name("ranks", tests, tiny_model_make, tiny_model_drop);

@@ -30,6 +30,7 @@ struct world {
 	struct row token[MOST], price[MOST], score[MOST];
 	int n_tokens, n_prices, n_scores, n_accepted, n_preempts;
 	int64_t twin_rows;
+	char setting[512]; /* twin, as the log has it */
 };
 
 static char model_path[64];
@@ -54,6 +55,8 @@ static void on_event(void *arg, const struct event *ev)
 		w->twin_rows += ev->u.step.twin_rows;
 		assert_true(ev->u.step.twin_ns >= 0 && ev->u.step.twin_ns <= ev->u.step.ns);
 	}
+	if (ev->kind == EV_setting && ev_is(ev->u.setting.name, "twin"))
+		ev_copy(w->setting, sizeof w->setting, ev->u.setting.value);
 	w->n_preempts += ev->kind == EV_preempt;
 	w->n_accepted += ev->kind == EV_draft && ev->u.draft.verdict == EV_VERDICT_accepted;
 }
@@ -392,6 +395,22 @@ static int setup(void **state)
 	return 0;
 }
 
+static void the_log_has_the_whole_name(void **state)
+{
+	static struct world w;
+	struct engine_options o = options();
+	char path[400] = "";
+
+	(void)state;
+	while (strlen(path) < 300)
+		strcat(path, "/.");
+	strcat(path, model_path);
+	world_open(&w, &o);
+	set(&w, "twin", path);
+	assert_string_equal(w.setting, path);
+	engine_close(w.e);
+}
+
 static int teardown(void **state)
 {
 	(void)state;
@@ -408,6 +427,7 @@ int main(void)
 		cmocka_unit_test(given_tokens_have_a_price),
 		cmocka_unit_test(refusals_leave_it_as_it_is),
 		cmocka_unit_test(a_file_of_its_own),
+		cmocka_unit_test(the_log_has_the_whole_name),
 		cmocka_unit_test(figures_follow_the_definition),
 	};
 
