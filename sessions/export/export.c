@@ -37,6 +37,13 @@ static void note_lossy(struct exporter *x)
 		text_append(x->lossy, sizeof x->lossy, "; ", "%s", now);
 }
 
+int export_flush(struct exporter *x, struct err *e)
+{
+	return fflush(x->out) || ferror(x->out)
+			   ? err_set(e, ERR_IO, "writing failed: %s", strerror(errno))
+			   : 0;
+}
+
 static int export_walk(
 	struct exporter *x, const struct export_ops *ops, struct reader *r, struct err *e)
 {
@@ -64,34 +71,31 @@ static int export_walk(
 		if (x->no_memory)
 			return err_set(e, ERR_MEMORY, "no memory for this session; csv and jsonl need none");
 		if (ferror(x->out))
-			return err_set(e, ERR_IO, "writing failed: %s", strerror(errno));
+			return export_flush(x, e);
 	}
 	return rc;
 }
 
 int export_session(const char *path, const struct export_options *o, FILE *out, struct err *e)
 {
-	struct exporter x = { .out = out, .o = o, .settings = lossy_query(NULL, NULL) };
+	struct exporter x = { .out = out, .path = path, .o = o, .settings = lossy_query(NULL, NULL) };
 	const struct export_ops *ops = export_find(o->to, e);
 	struct reader *r = NULL;
-	int rc = -1;
+	int rc = 0;
 
 	if (!ops)
 		return -1;
-	if (ops == &export_csv && o->table && (rc = export_view(&x, path, e)) < 1)
-		return rc;
-	rc = -1;
+	if (ops == &export_csv)
+		return export_table(&x, e);
 	if (reader_open(&r, path, e))
 		return -1;
-	if (!ops->begin || !ops->begin(&x, e))
-		rc = export_walk(&x, ops, r, e);
-	if (ops->end)
-		ops->end(&x);
+	if ((ops->begin && ops->begin(&x, e)) || export_walk(&x, ops, r, e))
+		rc = -1;
+	if (ops->end && ops->end(&x, rc ? NULL : r, e))
+		rc = -1;
 	reader_close(r);
 	ev_texts_free(&x.texts);
-	if (!rc && (fflush(out) || ferror(out)))
-		rc = err_set(e, ERR_IO, "writing failed: %s", strerror(errno));
-	return rc;
+	return rc ? rc : export_flush(&x, e);
 }
 
 /* ---- JSON ---- */

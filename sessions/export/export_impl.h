@@ -8,9 +8,13 @@
 #include "engine/lossy.h"
 #include "event/texts.h"
 #include "sessions/export/export.h"
+#include "trace/times.h"
+
+struct reader;
 
 struct exporter {
 	FILE *out;
+	const char *path; /* of the recording */
 	const struct export_options *o;
 	struct ev_texts texts;
 	struct lossy_settings settings; /* as they stand */
@@ -19,22 +23,27 @@ struct exporter {
 	char lossy[256];
 	bool no_memory;
 	void *own; /* the format's state */
+	/* csv: a table whose blobs are packed */
+	bool packed;
+	struct times_buf unpacked;
 	int64_t n; /* rows written, for commas */
 };
 
 struct export_ops {
 	const char *name;
 	bool engine; /* it draws what an engine of ours tells: steps, pages, kernels */
-	/* Each may be NULL. begin: -1 with the error. end is called whatever happened. */
+	/* Each may be NULL. -1 with the error. end is called whatever happened; r NULL: that failed. */
 	int (*begin)(struct exporter *x, struct err *e);
 	void (*event)(struct exporter *x, const struct event *ev);
-	void (*end)(struct exporter *x);
+	int (*end)(struct exporter *x, struct reader *r, struct err *e);
 };
 extern const struct export_ops export_csv, export_jsonl, export_perfetto, export_html;
 
-/* csv: the rows of one of the schema's views. 1: there is none of that name. */
-int export_view(struct exporter *x, const char *path, struct err *e);
+/* csv: the rows of one of the schema's tables or views. */
+int export_table(struct exporter *x, struct err *e);
 
+/* -1: not all could be written. */
+int export_flush(struct exporter *x, struct err *e);
 /* A JSON string, quoted; valid whatever the bytes are. */
 void export_json_text(struct exporter *x, const void *text, size_t size);
 void export_json_token(struct exporter *x, int64_t id);

@@ -174,13 +174,14 @@ static void on_finish(
 	r->id = 0;
 }
 
-static void end(struct exporter *x)
+static int end(struct exporter *x, struct reader *r, struct err *e)
 {
 	struct perfetto *p = x->own;
 	char requests[sizeof x->lossy + 32];
 
+	(void)r, (void)e;
 	if (!p)
-		return;
+		return 0;
 	for (int i = 0; p->open && i < MAX_OPEN; i++)
 		if (p->open[i].id)
 			on_finish(x, &p->open[i], NULL, p->now);
@@ -191,6 +192,7 @@ static void end(struct exporter *x)
 	fputs("}}\n", x->out);
 	free(p->open);
 	free(p);
+	return 0;
 }
 
 static void on_batch(struct exporter *x, struct perfetto *p, const struct ev_batch *b)
