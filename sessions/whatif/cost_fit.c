@@ -14,7 +14,7 @@
 enum {
 	FEW = 32,       /* steps; of fewer prices would say nothing */
 	MANY = 1 << 24, /* steps that are kept */
-	BLOCK = 32,     /* steps that are fitted to, or held out, together */
+	BLOCK = 16,     /* steps that are fitted to, or held out, together: of each a half at least */
 	REWEIGHTED = 8, /* times that weights are computed anew */
 	ROUNDS = 10000, /* of coordinate descent, at most */
 	N = N_COST_TERMS,
