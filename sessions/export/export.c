@@ -89,6 +89,8 @@ int export_session(const char *path, const struct export_options *o, FILE *out, 
 		return export_table(&x, e);
 	if (reader_open(&r, path, e))
 		return -1;
+	if (ops->kinds)
+		reader_only(r, ops->kinds | EV_BIT(attached) | EV_BIT(setting) | EV_BIT(step));
 	if ((ops->begin && ops->begin(&x, e)) || export_walk(&x, ops, r, e))
 		rc = -1;
 	if (ops->end && ops->end(&x, rc ? NULL : r, e))

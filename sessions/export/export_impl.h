@@ -31,7 +31,8 @@ struct exporter {
 
 struct export_ops {
 	const char *name;
-	bool engine; /* it draws what an engine of ours tells: steps, pages, kernels */
+	bool engine;    /* it draws what an engine of ours tells: steps, pages, kernels */
+	uint64_t kinds; /* of the events that it needs one by one; 0: all */
 	/* Each may be NULL. -1 with the error. end is called whatever happened; r NULL: that failed. */
 	int (*begin)(struct exporter *x, struct err *e);
 	void (*event)(struct exporter *x, const struct event *ev);
@@ -41,6 +42,23 @@ extern const struct export_ops export_csv, export_jsonl, export_perfetto, export
 
 /* csv: the rows of one of the schema's tables or views. */
 int export_table(struct exporter *x, struct err *e);
+
+/* A query whose rows become JSON. In it ?1 is the number of the last event that there was, and
+ * code_name(list, value) the name of a code. An alias is the key of an object's member and, after a
+ * colon, how a value is written: see export_query.c. */
+enum export_form { EXPORT_ARRAY, EXPORT_OBJECT, EXPORT_EVENT /* of perfetto */ };
+struct export_list {
+	const char *key; /* of the list of them, or NULL */
+	enum export_form form;
+	int64_t most;  /* rows */
+	int64_t bytes; /* of blobs in them */
+	const char *sql;
+};
+/* Writes the rows, with commas between them (x->n). *left: those for which there was no room. */
+int export_rows(struct exporter *x, struct reader *r, const struct export_list *l, int64_t *left,
+	struct err *e);
+/* A JSON string in which nothing can end an element of HTML. */
+void export_text(struct exporter *x, const char *bytes, size_t size);
 
 /* -1: not all could be written. */
 int export_flush(struct exporter *x, struct err *e);
