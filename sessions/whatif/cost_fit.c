@@ -324,7 +324,7 @@ int cost_fit(struct cost *c, const struct cost_rows *r, struct err *e)
 	c->error = quantile_of(sorted_of(error, n), n, 0.5);
 	c->bias = predicted / measured - 1;
 	c->n_steps = r->n;
-	c->token_bytes = r->token_bytes;
+	c->token_bytes = (double)r->token_bytes;
 	cost_model_of(&c->model, r);
 	free(error);
 	fit(c, r, ALL);
