@@ -94,33 +94,18 @@ static const struct draft_variant *variant_of(const char *name, const struct dra
 	return NULL;
 }
 
-static void fill_policies(struct axes *axes)
+static const char *drafter_name(int i)
 {
-	struct axis_values *a = &axes->axis[AXIS_POLICY];
-
-	for (int i = 0; sched_policy_name(i); i++)
-		add_value(a, sched_policy_name(i));
-	a->n_quick = a->n;
-}
-
-static void fill_caches(struct axes *axes)
-{
-	struct axis_values *a = &axes->axis[AXIS_CACHE];
-
-	for (int i = 0; k_cache_name(i); i++) {
-		add_value(a, k_cache_name(i));
-		a->n_quick += !k_cache_by_channel(i); /* the last ones; they need the deep text */
-	}
-}
-
-static void fill_drafters(struct axes *axes)
-{
-	struct axis_values *a = &axes->axis[AXIS_DRAFTER];
-	const struct draft_variant *t;
 	const struct draft_ops *ops;
+	const struct draft_variant *t = variant_at(i, &ops);
 
-	for (int i = 0; (t = variant_at(i, &ops)); i++)
-		add_value(a, t->name);
+	return t ? t->name : NULL;
+}
+
+static void fill_names(struct axis_values *a, const char *(*name)(int i))
+{
+	for (int i = 0; name(i); i++)
+		add_value(a, name(i));
 	a->n_quick = a->n;
 }
 
@@ -156,9 +141,11 @@ void axes_fill(struct axes *a)
 	memcpy(a->axis, constant, sizeof constant);
 	fill_kernels(a);
 	fill_threads(a);
-	fill_policies(a);
-	fill_caches(a);
-	fill_drafters(a);
+	fill_names(&a->axis[AXIS_POLICY], sched_policy_name);
+	fill_names(&a->axis[AXIS_CACHE], k_cache_name);
+	while (k_cache_by_channel(a->axis[AXIS_CACHE].n_quick - 1)) /* they need the deep text */
+		a->axis[AXIS_CACHE].n_quick--;
+	fill_names(&a->axis[AXIS_DRAFTER], drafter_name);
 	ranks_fill(&a->axis[AXIS_RANKS]);
 	for (int rows = 1; rows <= CERTIFY_ROWS; rows++)
 		a->row_ns[rows] =
@@ -183,6 +170,13 @@ const char *axes_chosen(const struct certify_plan *p, enum axis a)
 int axes_number(const struct certify_plan *p, enum axis a)
 {
 	return atoi(axes_chosen(p, a));
+}
+
+int32_t axes_chunks(const struct certify_plan *p, int32_t n)
+{
+	const int32_t chunk = axes_number(p, AXIS_CHUNK);
+
+	return chunk ? (n + chunk - 1) / chunk : 1;
 }
 
 bool axes_slow(const struct axes *a, const int *choice)
@@ -271,8 +265,8 @@ int axes_company(const struct certify_plan *p, int *ahead)
  * prompt waits one step more where it is overtaken. */
 int32_t axes_elder_tokens(const struct certify_plan *p)
 {
-	int32_t size = axes_number(p, AXIS_PAGE_SIZE), chunk = axes_number(p, AXIS_CHUNK);
-	int32_t steps = chunk && !p->choice[AXIS_PREFIX] ? (p->work.n_ids + chunk - 1) / chunk : 1;
+	int32_t size = axes_number(p, AXIS_PAGE_SIZE);
+	int32_t steps = p->choice[AXIS_PREFIX] ? 1 : axes_chunks(p, p->work.n_ids);
 	/* the input of an encoder takes a step of its own, and a token ends it */
 	const int32_t more = 2 * (p->axes->start >= 0);
 	int32_t tokens = size - 2 - (steps + more + (p->choice[AXIS_POLICY] != 0)) % size;
@@ -285,8 +279,7 @@ static int32_t pool(const struct certify_plan *p, int32_t size)
 {
 	int ahead;
 	int company = axes_company(p, &ahead);
-	int32_t chunk = axes_number(p, AXIS_CHUNK);
-	int32_t steps = chunk && !p->choice[AXIS_PREFIX] ? (p->work.n_ids + chunk - 1) / chunk : 1;
+	int32_t steps = p->choice[AXIS_PREFIX] ? 1 : axes_chunks(p, p->work.n_ids);
 	int32_t whole = (p->work.n_ids + p->work.n_generated + size - 1) / size;
 	int32_t elder = (axes_elder_tokens(p) + steps + size) / size;
 	int32_t pages = (p->work.n_ids + 3) / size + 1 + company * elder;

@@ -157,7 +157,8 @@ void axes_fit_context(struct axes *a, struct workload work[N_TEXTS], int32_t ctx
 void axes_fit_model(struct axes *a, struct engine *engine, const char *model, int32_t longest);
 void axes_number_values(struct axes *a); /* sets first and n_values; again after an axis changed */
 const char *axes_chosen(const struct certify_plan *p, enum axis a);
-int axes_number(const struct certify_plan *p, enum axis a); /* of a value that is one, else 0 */
+int axes_number(const struct certify_plan *p, enum axis a);   /* of a value that is one, else 0 */
+int32_t axes_chunks(const struct certify_plan *p, int32_t n); /* steps for n tokens of a prompt */
 bool axes_slow(const struct axes *a, const int *choice);
 /* Why values i and j of axes a and b cannot meet, or NULL. Pairs excluded by the same rule get the
  * same text. */
@@ -212,8 +213,8 @@ struct mixed_list {
  * tried less than three times (tries[][]). Depends on its arguments alone, never on time: cases
  * with the most new pairs per second come first. At most `most` cases, if that is not 0. */
 typedef uint8_t certify_grid[CERTIFY_MAX_VALUES][CERTIFY_MAX_VALUES];
-void plan_mixed(const struct axes *axes, const struct workload *work, const certify_grid pair,
-	const certify_grid tries, int most, uint64_t *random, struct mixed_list *list);
+void plan_mixed(const struct axes *axes, const struct workload *work, certify_grid pair,
+	certify_grid tries, int most, uint64_t *random, struct mixed_list *list);
 /* Counts a try of the pairs of this choice. */
 void plan_note_try(const struct axes *axes, const int *choice, certify_grid tries);
 /* The plan of a choice on a text: mixed cases of slow kernels are brief and not scored. */

@@ -15,7 +15,7 @@
 
 #include "base/sha256.h"
 #include "engine/core/engine.h"
-#include "sessions/diff/diff.h"
+#include "sessions/diff/diff_impl.h"
 #include "tests/support/tiny.h"
 #include "trace/recording.h"
 #include "tui/inspect/inspect.h"
@@ -197,7 +197,7 @@ static void test_settings(void **state)
 		d = compare(&a, &b);
 		p = check_pair(d, DIFF_SETTING);
 		expect(d, words[i]);
-		assert_true(p->row[0] >= 0 && p->row[1] >= 0);
+		assert_true(diff_row(p, 0) && diff_row(p, 1));
 		assert_true(p->before.top == p->before.n && p->before.kl_max == 0);
 		assert_int_equal(p->before.same, p->before.n - 1);
 		assert_true(p->after.n > 0 && p->after.kl_max > 0);
