@@ -87,10 +87,8 @@ static void harden(sqlite3 *db)
 static sqlite3_stmt *first_row(sqlite3 *db, char *sql)
 {
 	sqlite3_stmt *s = NULL;
-	int rc = sql ? sqlite3_prepare_v2(db, sql, -1, &s, NULL) : SQLITE_NOMEM;
 
-	sqlite3_free(sql);
-	if (!rc && sqlite3_step(s) == SQLITE_ROW)
+	if (!schema_prepare_own(db, sql, &s) && sqlite3_step(s) == SQLITE_ROW)
 		return s;
 	sqlite3_finalize(s);
 	return NULL;
@@ -224,12 +222,11 @@ static int check_columns(sqlite3 *db, const char *path, enum ev_kind kind, struc
 {
 	const struct ev_info *info = &ev_info[kind];
 	struct columns c = { .info = info };
-	char *sql = sqlite3_mprintf("PRAGMA main.table_xinfo(\"%w\")", info->name);
 	sqlite3_stmt *s = NULL;
 	bool computed = false;
-	int rc = sql ? sqlite3_prepare_v2(db, sql, -1, &s, NULL) : SQLITE_NOMEM;
+	int rc =
+		schema_prepare_own(db, sqlite3_mprintf("PRAGMA main.table_xinfo(\"%w\")", info->name), &s);
 
-	sqlite3_free(sql);
 	while (rc == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
 		computed |= !note_column(&c, s);
 	if (sqlite3_finalize(s) || rc)

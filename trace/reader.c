@@ -32,11 +32,7 @@ int reader_fail_now(struct reader *r, struct err *e)
 
 int reader_prepare(struct reader *r, sqlite3_stmt **stmt, char *sql)
 {
-	int rc = sql ? sqlite3_prepare_v3(r->file.db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL)
-				 : SQLITE_NOMEM;
-
-	sqlite3_free(sql);
-	return rc ? reader_fail(r) : 0;
+	return schema_prepare_own(r->file.db, sql, stmt) ? reader_fail(r) : 0;
 }
 
 static int prepare_all(struct reader *r)

@@ -109,6 +109,14 @@ static void fill_names(struct axis_values *a, const char *(*name)(int i))
 	a->n_quick = a->n;
 }
 
+/* The last ones need the deep text. */
+static void fill_caches(struct axis_values *a)
+{
+	fill_names(a, k_cache_name);
+	while (k_cache_by_channel(a->n_quick - 1))
+		a->n_quick--;
+}
+
 void axes_fill(struct axes *a)
 {
 	static const struct axis_values constant[N_AXES] = {
@@ -142,9 +150,7 @@ void axes_fill(struct axes *a)
 	fill_kernels(a);
 	fill_threads(a);
 	fill_names(&a->axis[AXIS_POLICY], sched_policy_name);
-	fill_names(&a->axis[AXIS_CACHE], k_cache_name);
-	while (k_cache_by_channel(a->axis[AXIS_CACHE].n_quick - 1)) /* they need the deep text */
-		a->axis[AXIS_CACHE].n_quick--;
+	fill_caches(&a->axis[AXIS_CACHE]);
 	fill_names(&a->axis[AXIS_DRAFTER], drafter_name);
 	ranks_fill(&a->axis[AXIS_RANKS]);
 	for (int rows = 1; rows <= CERTIFY_ROWS; rows++)
