@@ -43,9 +43,9 @@ extern const struct export_ops export_csv, export_jsonl, export_perfetto, export
 /* csv: the rows of one of the schema's tables or views. */
 int export_table(struct exporter *x, struct err *e);
 
-/* A query whose rows become JSON. In it ?1 is the number of the last event that there was, and
- * code_name(list, value) the name of a code. An alias is the key of an object's member and, after a
- * colon, how a value is written: see export_query.c. */
+/* A query whose rows become JSON. In it ?1 and ?2 are number and time of the last event that
+ * there was, and code_name(list, value) is the name of a code. An alias is the key of an object's
+ * member and, after a colon, how a value is written: see export_query.c. */
 enum export_form { EXPORT_ARRAY, EXPORT_OBJECT, EXPORT_EVENT /* of perfetto */ };
 struct export_list {
 	const char *key; /* of the list of them, or NULL */

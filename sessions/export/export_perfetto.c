@@ -45,7 +45,7 @@ struct perfetto { /* of the step that goes on */
 	"WITH admitted AS (SELECT request, min(t_ns) AS ns FROM admit WHERE seq <= ?1 GROUP BY"        \
 	" request), first AS (SELECT request, min(t_ns) AS ns FROM token WHERE seq <= ?1 GROUP BY"     \
 	" request), life AS (SELECT r.request AS id, r.t_ns AS came, a.ns AS entered, t.ns AS spoke,"  \
-	" coalesce(f.t_ns, (SELECT max(t_ns) FROM step), r.t_ns) AS ended, f.* FROM request r"         \
+	" coalesce(f.t_ns, ?2) AS ended, f.* FROM request r"                                           \
 	" LEFT JOIN admitted a ON a.request = r.request LEFT JOIN first t ON t.request = r.request"    \
 	" LEFT JOIN finish f ON f.request = r.request WHERE r.seq <= ?1"                               \
 	" ORDER BY coalesce(f.seq, 1 << 62), r.seq) "

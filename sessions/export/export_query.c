@@ -183,6 +183,7 @@ int export_rows(
 
 	rc = rc ? rc : schema_prepare(db, l->sql, &s);
 	sqlite3_bind_int64(s, 1, reader_info(r)->last_seq);
+	sqlite3_bind_int64(s, 2, reader_info(r)->last_t_ns);
 	while (!rc && (rc = sqlite3_step(s)) == SQLITE_ROW) {
 		bytes += blob_bytes(s);
 		rc = x->no_memory ? SQLITE_NOMEM : SQLITE_OK;
