@@ -117,7 +117,7 @@ static void fill_caches(struct axis_values *a)
 		a->n_quick--;
 }
 
-void axes_fill(struct axes *a)
+void axes_fill(struct axes *a, const struct certify_options *o)
 {
 	static const struct axis_values constant[N_AXES] = {
 		[AXIS_KERNELS] = { "kernels", 0, 0, { 0 } },
@@ -145,7 +145,7 @@ void axes_fill(struct axes *a)
 		[AXIS_WATCHED] = { "watched", 4, 4, { "no", "attention", "recorded", "twin" } },
 		[AXIS_RANKS] = { "ranks", 0, 0, { 0 } },
 	};
-	*a = (struct axes){ .start = -1 };
+	*a = (struct axes){ .o = o, .start = -1 };
 	memcpy(a->axis, constant, sizeof constant);
 	fill_kernels(a);
 	fill_threads(a);
@@ -347,10 +347,10 @@ static bool opens(const struct axes *a, struct engine *engine, const char *draft
 }
 
 /* Without a trained draft model the model drafts for itself, if the setting can hold its path. */
-static bool opens_by_itself(
-	struct axes *a, struct engine *engine, const char *drafter, const char *model)
+static bool opens_by_itself(struct axes *a, struct engine *engine, const char *drafter)
 {
 	const struct draft_ops *ops;
+	const char *model = a->o->model;
 	size_t size = strlen(model);
 
 	if (!strstr(variant_of(drafter, &ops)->pattern, "$f") || strchr(model, ',') ||
@@ -360,7 +360,7 @@ static bool opens_by_itself(
 	return opens(a, engine, drafter);
 }
 
-static void fit_drafters(struct axes *a, struct engine *engine, const char *model)
+static void fit_drafters(struct axes *a, struct engine *engine)
 {
 	struct axis_values *v = &a->axis[AXIS_DRAFTER], all = *v;
 	const struct draft_ops *ops;
@@ -369,7 +369,7 @@ static void fit_drafters(struct axes *a, struct engine *engine, const char *mode
 	for (int i = 1; i < all.n; i++) {
 		variant_of(all.value[i], &ops);
 		if (ops->weighed /* such a drafter chooses among others and opens them itself */ ||
-			opens(a, engine, all.value[i]) || opens_by_itself(a, engine, all.value[i], model))
+			opens(a, engine, all.value[i]) || opens_by_itself(a, engine, all.value[i]))
 			add_value(v, all.value[i]);
 	}
 	v->n_quick = v->n;
@@ -402,7 +402,7 @@ static void cut(struct axes *a, enum axis axis)
 	a->axis[axis].n = a->axis[axis].n_quick = 1;
 }
 
-void axes_fit_model(struct axes *a, struct engine *engine, const char *model, int32_t longest)
+void axes_fit_model(struct axes *a, struct engine *engine, int32_t longest)
 {
 	struct err ignored = { 0 };
 
@@ -435,9 +435,9 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 	a->unseen_from = engine_state(engine).unseen_from;
 	if (a->unseen_from > longest)
 		cut(a, AXIS_UNSEEN);
-	ranks_fit(a, model, engine_info(engine)->experts);
+	ranks_fit(a, engine_info(engine)->experts);
 	if (a->axis[AXIS_DRAFTER].n > 1)
-		fit_drafters(a, engine, model);
+		fit_drafters(a, engine);
 	engine_set(engine, "spec", "off", &ignored);
 	axes_number_values(a);
 }
@@ -466,8 +466,8 @@ struct engine_options axes_options(const struct certify_plan *p)
 	const struct axis_engine *kernels = &p->axes->engine[p->choice[AXIS_KERNELS]];
 	const struct draft_ops *ops;
 	struct err ignored = { 0 }; /* what was an option is one */
-	o.model = p->model;
-	lossy_put(&p->axes->lossy, &o, &ignored);
+	o.model = p->axes->o->model;
+	lossy_put(&p->axes->o->lossy, &o, &ignored);
 	o.backend = kernels->backend;
 	o.isa = kernels->isa;
 	o.cuda_mode = kernels->mode;

@@ -245,7 +245,7 @@ static int answer(struct certify_run *r, int company, int ahead, int32_t n_gener
 static int shuffle_pages(struct certify_run *r, struct err *e)
 {
 	int64_t id[CERTIFY_SLOTS];
-	uint64_t random = r->plan->seed;
+	uint64_t random = r->plan->axes->o->seed;
 	int n = r->plan->brief ? 8 : CERTIFY_SLOTS; /* a short text needs few */
 	n = n < engine_state(r->engine).pages ? n : engine_state(r->engine).pages;
 	for (int i = 0; i < n; i++)
