@@ -265,21 +265,6 @@ static int quick_check(sqlite3 *db, const char *path, const char *table, struct 
 	return rc;
 }
 
-int foreign_ours(const struct foreign *f, const char *path, struct err *e)
-{
-	sqlite3_stmt *s = first_row(f->db, sqlite3_mprintf("SELECT server, url FROM attached LIMIT 1"));
-	const char *server = s ? (const char *)sqlite3_column_text(s, 0) : NULL;
-	const char *url = s ? (const char *)sqlite3_column_text(s, 1) : NULL;
-
-	if (s)
-		err_set(e, ERR_INPUT,
-			"%s: its answers were computed by another server (%.20s at %.100s), which told neither "
-			"logits nor why: cutaway replay shows what it told",
-			path, server ? server : "?", url ? url : "?");
-	sqlite3_finalize(s);
-	return s ? -1 : 0;
-}
-
 static int check_pages(struct foreign *f, const char *path, struct err *e)
 {
 	int64_t size = 0, count = 0;
