@@ -44,11 +44,19 @@ int export_flush(struct exporter *x, struct err *e)
 			   : 0;
 }
 
+int export_goes_on(struct exporter *x, int64_t done, int64_t last, struct err *e)
+{
+	if (++x->n_rows % REPORT_EVERY == 0 && x->o->progress && !x->o->progress(x->o->arg, done, last))
+		return err_set(e, ERR_INTERRUPTED, "stopped");
+	if (x->no_memory)
+		return err_set(e, ERR_MEMORY, "no memory for this session; csv and jsonl need none");
+	return ferror(x->out) ? export_flush(x, e) : 0;
+}
+
 static int export_walk(
 	struct exporter *x, const struct export_ops *ops, struct reader *r, struct err *e)
 {
 	struct event ev;
-	int64_t n = 0;
 	int rc;
 
 	while ((rc = reader_next(r, &ev, e)) > 0) {
@@ -65,13 +73,8 @@ static int export_walk(
 			note_lossy(x);
 		if (ops->event)
 			ops->event(x, &ev);
-		if (++n % REPORT_EVERY == 0 && x->o->progress &&
-			!x->o->progress(x->o->arg, ev.seq, reader_info(r)->last_seq))
-			return err_set(e, ERR_INTERRUPTED, "stopped");
-		if (x->no_memory)
-			return err_set(e, ERR_MEMORY, "no memory for this session; csv and jsonl need none");
-		if (ferror(x->out))
-			return export_flush(x, e);
+		if (export_goes_on(x, ev.seq, reader_info(r)->last_seq, e))
+			return -1;
 	}
 	return rc;
 }

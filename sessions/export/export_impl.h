@@ -26,7 +26,8 @@ struct exporter {
 	/* csv: a table whose blobs are packed */
 	bool packed;
 	struct times_buf unpacked;
-	int64_t n; /* rows written, for commas */
+	int64_t n;      /* rows written, for commas */
+	int64_t n_rows; /* and events: all that were looked at */
 };
 
 struct export_ops {
@@ -62,6 +63,8 @@ void export_text(struct exporter *x, const char *bytes, size_t size);
 
 /* -1: not all could be written. */
 int export_flush(struct exporter *x, struct err *e);
+/* After a row or an event: -1: somebody stops it, or memory or disk are full. */
+int export_goes_on(struct exporter *x, int64_t done, int64_t last, struct err *e);
 /* A JSON string, quoted; valid whatever the bytes are. */
 void export_json_text(struct exporter *x, const void *text, size_t size);
 void export_json_token(struct exporter *x, int64_t id);

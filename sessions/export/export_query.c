@@ -186,7 +186,7 @@ int export_rows(
 	sqlite3_bind_int64(s, 2, reader_info(r)->last_t_ns);
 	while (!rc && (rc = sqlite3_step(s)) == SQLITE_ROW) {
 		bytes += blob_bytes(s);
-		rc = x->no_memory ? SQLITE_NOMEM : SQLITE_OK;
+		rc = export_goes_on(x, 1, 1, e) ? SQLITE_ABORT : SQLITE_OK;
 		if (n == l->most || bytes > l->bytes) {
 			++*left;
 			continue;

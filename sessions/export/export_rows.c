@@ -109,12 +109,7 @@ static int csv_rows(struct exporter *x, sqlite3_stmt *s, struct err *e)
 			csv_value(x, s, i);
 		}
 		fputs("\r\n", x->out);
-		if (x->no_memory)
-			err_set(e, ERR_MEMORY, "no memory for this table");
-		if (ferror(x->out))
-			export_flush(x, e);
-		if (++x->n % 1024 == 0 && x->o->progress && !x->o->progress(x->o->arg, 0, 1))
-			err_set(e, ERR_INTERRUPTED, "stopped");
+		export_goes_on(x, 0, 1, e);
 	}
 	return e->code ? SQLITE_DONE : rc;
 }
