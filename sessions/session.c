@@ -36,13 +36,16 @@ static int open_events(struct session *s, const struct session_options *o, struc
 	if (record && writer_open(&s->writer, record, s->ring, o->record_or_not ? &s->record_err : e) &&
 		!o->record_or_not)
 		return -1;
-	if (!o->sink_pushes && engine_add_sink(s->engine, ring_push, s->ring))
-		return err_set(e, ERR_MEMORY, "no memory for the way of the events");
-	return 0;
+	if (o->sink_pushes || !(o->stream ? stream_add(o->stream, ring_push, s->ring)
+									  : engine_add_sink(s->engine, ring_push, s->ring)))
+		return 0;
+	return err_set(e, ERR_MEMORY, "no memory for the way of the events");
 }
 
 static int open_parts(struct session *s, const struct session_options *o, struct err *e)
 {
+	if (o->stream)
+		return open_events(s, o, e);
 	if (engine_open(&s->engine, &o->engine, e))
 		return -1;
 	/* takes seconds for a large model the first time */

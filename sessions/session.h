@@ -10,11 +10,14 @@
 #include "base/err.h"
 #include "engine/core/actor.h"
 #include "engine/core/engine.h"
+#include "event/stream.h"
 #include "trace/ring.h"
 #include "trace/writer.h"
 
 struct session_options {
 	struct engine_options engine;
+	/* in place of an engine, which is then NULL, whose events there are; or NULL */
+	struct stream *stream;
 	ev_sink *sink; /* or NULL; more are added with engine_add_sink() before session_begin() */
 	void *arg;     /* the sink's */
 	/* path of the recording; NULL: none. The session event then has the model's SHA-256 */

@@ -87,10 +87,8 @@ static void harden(sqlite3 *db)
 static sqlite3_stmt *first_row(sqlite3 *db, char *sql)
 {
 	sqlite3_stmt *s = NULL;
-	int rc = sql ? sqlite3_prepare_v2(db, sql, -1, &s, NULL) : SQLITE_NOMEM;
 
-	sqlite3_free(sql);
-	if (!rc && sqlite3_step(s) == SQLITE_ROW)
+	if (!schema_prepare_own(db, sql, &s) && sqlite3_step(s) == SQLITE_ROW)
 		return s;
 	sqlite3_finalize(s);
 	return NULL;
@@ -224,12 +222,11 @@ static int check_columns(sqlite3 *db, const char *path, enum ev_kind kind, struc
 {
 	const struct ev_info *info = &ev_info[kind];
 	struct columns c = { .info = info };
-	char *sql = sqlite3_mprintf("PRAGMA main.table_xinfo(\"%w\")", info->name);
 	sqlite3_stmt *s = NULL;
 	bool computed = false;
-	int rc = sql ? sqlite3_prepare_v2(db, sql, -1, &s, NULL) : SQLITE_NOMEM;
+	int rc =
+		schema_prepare_own(db, sqlite3_mprintf("PRAGMA main.table_xinfo(\"%w\")", info->name), &s);
 
-	sqlite3_free(sql);
 	while (rc == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
 		computed |= !note_column(&c, s);
 	if (sqlite3_finalize(s) || rc)
@@ -266,21 +263,6 @@ static int quick_check(sqlite3 *db, const char *path, const char *table, struct 
 		rc = err_set(e, ERR_INPUT, "%s: a damaged recording: table %s: %s", path, table, clean);
 	sqlite3_finalize(s);
 	return rc;
-}
-
-int foreign_ours(const struct foreign *f, const char *path, struct err *e)
-{
-	sqlite3_stmt *s = first_row(f->db, sqlite3_mprintf("SELECT server, url FROM attached LIMIT 1"));
-	const char *server = s ? (const char *)sqlite3_column_text(s, 0) : NULL;
-	const char *url = s ? (const char *)sqlite3_column_text(s, 1) : NULL;
-
-	if (s)
-		err_set(e, ERR_INPUT,
-			"%s: its answers were computed by another server (%.20s at %.100s), which told neither "
-			"logits nor why: cutaway replay shows what it told",
-			path, server ? server : "?", url ? url : "?");
-	sqlite3_finalize(s);
-	return s ? -1 : 0;
 }
 
 static int check_pages(struct foreign *f, const char *path, struct err *e)

@@ -28,10 +28,6 @@ int foreign_open(struct foreign *f, const char *path, struct err *e);
 int foreign_peek(struct foreign *f, const char *path, uint64_t kinds, struct err *e);
 void foreign_close(struct foreign *f);
 
-/* -1: its answers are another server's (event attached), so that there is nothing of ours in it to
- * compute again or to explain; the error says whose. */
-int foreign_ours(const struct foreign *f, const char *path, struct err *e);
-
 /* Checks that a name in the schema is an ordinary table, and its pages if the file's are
  * checked. */
 int foreign_check_plain(

@@ -32,11 +32,7 @@ int reader_fail_now(struct reader *r, struct err *e)
 
 int reader_prepare(struct reader *r, sqlite3_stmt **stmt, char *sql)
 {
-	int rc = sql ? sqlite3_prepare_v3(r->file.db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL)
-				 : SQLITE_NOMEM;
-
-	sqlite3_free(sql);
-	return rc ? reader_fail(r) : 0;
+	return schema_prepare_own(r->file.db, sql, stmt) ? reader_fail(r) : 0;
 }
 
 static int prepare_all(struct reader *r)
@@ -146,7 +142,21 @@ void reader_close(struct reader *r)
 
 int reader_ours(const struct reader *r, struct err *e)
 {
-	return foreign_ours(&r->file, r->path, e);
+	sqlite3_stmt *s = NULL;
+	const char *server, *url;
+	int rc = 0;
+
+	if (!schema_prepare(r->file.db, "SELECT server, url FROM main.attached LIMIT 1", &s) &&
+		sqlite3_step(s) == SQLITE_ROW) {
+		server = (const char *)sqlite3_column_text(s, 0);
+		url = (const char *)sqlite3_column_text(s, 1);
+		rc = err_set(e, ERR_INPUT,
+			"%s: its answers were computed by another server (%.20s at %.100s), which told neither "
+			"logits nor why: cutaway replay shows what it told",
+			r->path, server ? server : "?", url ? url : "?");
+	}
+	sqlite3_finalize(s);
+	return rc;
 }
 
 sqlite3 *reader_db(const struct reader *r)

@@ -16,7 +16,8 @@ struct reader;
 
 int reader_open(struct reader **r, const char *path, struct err *e);
 void reader_close(struct reader *r);
-/* foreign_ours() of its file. */
+/* -1: its answers are another server's (event attached), so that there is nothing of ours in it to
+ * compute again or to explain; the error says whose. */
 int reader_ours(const struct reader *r, struct err *e);
 /* The reader's connection, for queries between two of its calls. */
 struct sqlite3 *reader_db(const struct reader *r);

@@ -178,75 +178,31 @@ int reader_page_history(struct reader *r, int64_t page, int64_t before, int max,
 	return rc < 0 ? -1 : 0;
 }
 
-struct mark_source {
-	sqlite3_stmt *stmt; /* seq of its events, in order */
-	int64_t step;       /* step of its current row; INT64_MAX at the end */
-};
-
-static int advance_mark(struct reader *r, struct mark_source *m)
-{
-	int64_t seq = 0;
-
-	for (;;) {
-		int rc = sqlite3_step(m->stmt);
-
-		m->step = INT64_MAX;
-		if (rc != SQLITE_ROW)
-			return rc == SQLITE_DONE ? 0 : reader_fail(r);
-		if (!reader_find_step(r, sqlite3_column_int64(m->stmt, 0), &seq, &m->step))
-			continue; /* no step came after it */
-		if (m->step > 0)
-			return 0;
-	}
-}
-
-static int merge_marks(struct reader *r, struct mark_source *m,
-	void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg)
-{
-	int64_t last[MARK_EVICTED + 1] = { 0 };
-
-	for (int k = 0; k <= MARK_EVICTED; k++)
-		if (advance_mark(r, &m[k]))
-			return -1;
-	for (;;) {
-		int best = 0;
-
-		for (int k = 1; k <= MARK_EVICTED; k++)
-			if (m[k].step < m[best].step)
-				best = k;
-		if (m[best].step == INT64_MAX)
-			return 0;
-		if (m[best].step > last[best])
-			fn(arg, (enum reader_mark)best, m[best].step);
-		last[best] = m[best].step;
-		if (advance_mark(r, &m[best]))
-			return -1;
-	}
-}
-
 int reader_marks(struct reader *r, int64_t first, int64_t last,
 	void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg, struct err *e)
 {
-	struct mark_source m[MARK_EVICTED + 1] = { { 0 } };
-#define WITHIN " AND m.seq BETWEEN ?1 AND ?2 ORDER BY m.seq"
-	static const char *const sql[] = {
-		[MARK_TURN] = "SELECT m.seq FROM main.request m WHERE m.kind IN ({request_kind.chat},"
-					  " {request_kind.fork}, {request_kind.run})" WITHIN,
-		[MARK_REJECTED] =
-			"SELECT m.seq FROM main.draft m WHERE m.verdict = {verdict.rejected}" WITHIN,
-		[MARK_EVICTED] =
-			"SELECT m.seq FROM main.page m WHERE m.action = {page_action.evict}" WITHIN,
-	};
-	int rc = r->err.code ? -1 : 0;
+#define WITHIN " AND seq BETWEEN ?1 AND ?2"
+	static const char sql[] = /* its second column is the mark */
+		"SELECT seq, 0 FROM main.request WHERE kind IN ({request_kind.chat},"
+		" {request_kind.fork}, {request_kind.run})" WITHIN
+		" UNION ALL SELECT seq, 1 FROM main.draft WHERE verdict = {verdict.rejected}" WITHIN
+		" UNION ALL SELECT seq, 2 FROM main.page WHERE action = {page_action.evict}" WITHIN
+		" ORDER BY seq";
+	int64_t told[MARK_EVICTED + 1] = { 0 }, seq, step;
+	sqlite3_stmt *s = NULL;
+	int rc = r->err.code || reader_prepare(r, &s, schema_sql(sql)) ? SQLITE_ERROR : SQLITE_ROW;
 
-	for (int k = 0; k <= MARK_EVICTED; k++) {
-		rc |= reader_prepare(r, &m[k].stmt, schema_sql(sql[k]));
-		sqlite3_bind_int64(m[k].stmt, 1, first);
-		sqlite3_bind_int64(m[k].stmt, 2, last);
+	sqlite3_bind_int64(s, 1, first);
+	sqlite3_bind_int64(s, 2, last);
+	while (rc == SQLITE_ROW && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+		const int mark = sqlite3_column_int(s, 1);
+
+		/* there may be no step after it */
+		if (reader_find_step(r, sqlite3_column_int64(s, 0), &seq, &step) && step > told[mark])
+			fn(arg, (enum reader_mark)mark, told[mark] = step);
 	}
-	if (!rc)
-		rc = merge_marks(r, m, fn, arg);
-	for (int k = 0; k <= MARK_EVICTED; k++)
-		sqlite3_finalize(m[k].stmt);
-	return rc ? reader_report(r, e) : 0;
+	if (rc != SQLITE_DONE && !r->err.code)
+		reader_fail(r);
+	sqlite3_finalize(s);
+	return r->err.code ? reader_report(r, e) : 0;
 }

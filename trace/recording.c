@@ -155,11 +155,7 @@ static int open_database(struct recording *r, struct err *e)
 /* Frees sql. */
 static int prepare(struct recording *r, sqlite3_stmt **stmt, char *sql, struct err *e)
 {
-	int rc = sql ? sqlite3_prepare_v3(r->db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL)
-				 : SQLITE_NOMEM;
-
-	sqlite3_free(sql);
-	return rc ? fail(r, e) : 0;
+	return schema_prepare_own(r->db, sql, stmt) ? fail(r, e) : 0;
 }
 
 static int prepare_all(struct recording *r, struct err *e)

@@ -331,10 +331,10 @@ int ring_next(struct ring_cursor *c, struct event *ev, void *buf, size_t cap, in
 	return 1;
 }
 
-void ring_wait_bytes(struct ring_cursor *c, size_t bytes, int timeout_ms)
+void ring_wait(struct ring_cursor *c, size_t bytes, int timeout_ms)
 {
 	struct ring *r = c->r;
-	uint64_t want = c->at + (bytes ? bytes : 1);
+	uint64_t want = c->at + bytes;
 	const int64_t until = now_ns() + timeout_ms * INT64_C(1000000);
 
 	pthread_mutex_lock(&r->lock);
@@ -346,11 +346,6 @@ void ring_wait_bytes(struct ring_cursor *c, size_t bytes, int timeout_ms)
 	}
 	c->kicked = false;
 	pthread_mutex_unlock(&r->lock);
-}
-
-void ring_wait(struct ring_cursor *c, int timeout_ms)
-{
-	ring_wait_bytes(c, 1, timeout_ms);
 }
 
 void ring_cursor_wake(struct ring_cursor *c)

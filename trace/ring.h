@@ -43,10 +43,9 @@ void ring_cursor_release(struct ring_cursor *c);
  * the cursor was overrun: *lost_from is the first seq missed, and the cursor stands at the oldest
  * event left. */
 int ring_next(struct ring_cursor *c, struct event *ev, void *buf, size_t cap, int64_t *lost_from);
-/* Waits until there may be an event, at most timeout_ms. */
-void ring_wait(struct ring_cursor *c, int timeout_ms);
-/* The same until there are at least `bytes` bytes, or the producer waits for this cursor. */
-void ring_wait_bytes(struct ring_cursor *c, size_t bytes, int timeout_ms);
+/* Waits until there may be that many bytes of events (1: an event), or the producer waits for this
+ * cursor; at most timeout_ms. */
+void ring_wait(struct ring_cursor *c, size_t bytes, int timeout_ms);
 /* Ends this cursor's current wait, or the next one. Any thread. */
 void ring_cursor_wake(struct ring_cursor *c);
 

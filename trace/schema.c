@@ -86,13 +86,18 @@ char *schema_sql(const char *sql)
 	return sqlite3_str_finish(s);
 }
 
+int schema_prepare_own(sqlite3 *db, char *sql, sqlite3_stmt **s)
+{
+	int rc =
+		sql ? sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, s, NULL) : SQLITE_NOMEM;
+
+	sqlite3_free(sql);
+	return rc;
+}
+
 int schema_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **s)
 {
-	char *text = schema_sql(sql);
-	int rc = text ? sqlite3_prepare_v2(db, text, -1, s, NULL) : SQLITE_NOMEM;
-
-	sqlite3_free(text);
-	return rc;
+	return schema_prepare_own(db, schema_sql(sql), s);
 }
 
 /* Runs sql and frees it. */

@@ -50,8 +50,10 @@ int schema_create_indexes(sqlite3 *db);
 /* SQL in which {list.name} is the number of a code: "action = {page_action.evict}". All SQL of this
  * program is written so, the views and indexes above too. sqlite3_free it. */
 char *schema_sql(const char *sql);
-/* sqlite3_prepare_v2() of schema_sql(). */
+/* Prepares schema_sql() of it. Returns SQLite's code. */
 int schema_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **s);
+/* The same of text of sqlite3_mprintf(), which is freed; NULL: out of memory. */
+int schema_prepare_own(sqlite3 *db, char *sql, sqlite3_stmt **s);
 
 /* Text of a statement; sqlite3_free it. NULL: out of memory. */
 char *schema_insert_sql(enum ev_kind kind); /* ?1 seq, ?2 t_ns, ?3 … the fields */

@@ -114,11 +114,11 @@ static void *writer_main(void *arg)
 	int rc = 0;
 
 	while (!rc && !moved && !stop) {
-		ring_wait(w->cursor, IDLE_MS);
+		ring_wait(w->cursor, 1, IDLE_MS);
 		if (!hurried(w, &stop)) {
 			/* Many events end the sleep early, so that the ring does not fill up. */
 			ring_stats(w->ring, &stats);
-			ring_wait_bytes(w->cursor, stats.capacity / 4, TICK_MS);
+			ring_wait(w->cursor, stats.capacity / 4, TICK_MS);
 			hurried(w, &stop);
 		}
 		rc = drain(w, &e) || sync_when_due(w, &e);

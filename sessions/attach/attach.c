@@ -194,11 +194,11 @@ static void *run(void *arg)
 
 static int open_events(struct attach *a, struct err *e)
 {
-	if (stream_open(&a->stream, 0, NULL, NULL, e) || ring_open(&a->ring, RING_BYTES, e) ||
-		ring_cursor_open(&a->viewer, a->ring, false, e) ||
-		(a->o.record && writer_open(&a->writer, a->o.record, a->ring, e)))
-		return -1;
-	return stream_add(&a->stream, ring_push, a->ring);
+	const struct session_options o = {
+		.stream = &a->stream, .record = a->o.record, .viewer = true
+	};
+
+	return stream_open(&a->stream, 0, NULL, NULL, e) || session_open(&a->session, &o, e) ? -1 : 0;
 }
 
 static int open_parts(struct attach *a, struct err *e)
@@ -263,9 +263,7 @@ int attach_close(struct attach *a, struct err *e)
 		client_wake(a->client);
 		pthread_join(a->thread, NULL);
 	}
-	rc = writer_close(a->writer, e);
-	ring_cursor_close(a->viewer);
-	ring_close(a->ring);
+	rc = session_close(&a->session, e);
 	client_close(a->client);
 	stream_close(&a->stream);
 	for (struct attach_order *o; (o = a->first);) {
@@ -284,17 +282,17 @@ int attach_close(struct attach *a, struct err *e)
 
 struct ring *attach_ring(struct attach *a)
 {
-	return a->ring;
+	return a->session.ring;
 }
 
 struct ring_cursor *attach_viewer(struct attach *a)
 {
-	return a->viewer;
+	return a->session.viewer;
 }
 
 struct writer *attach_writer(struct attach *a)
 {
-	return a->writer;
+	return a->session.writer;
 }
 
 const char *attach_says(const struct attach *a)

@@ -13,6 +13,7 @@
 #include "sessions/attach/attach.h"
 #include "sessions/client/client.h"
 #include "sessions/client/sse.h"
+#include "sessions/session.h"
 #include "base/foreign_json.h"
 
 enum {
@@ -124,9 +125,7 @@ struct attach {
 	char says[2 * ATTACH_WORD];
 	struct client *client;
 	struct stream stream;
-	struct ring *ring;
-	struct ring_cursor *viewer;
-	struct writer *writer;
+	struct session session; /* of that stream */
 
 	pthread_t thread;
 	bool started;

@@ -127,7 +127,6 @@ static int run_base(
 	struct evidence ev;
 	int32_t want = plan_scored(&p) + p.work.n_generated;
 	double begin = now();
-	p.model = c->o->model;
 	snprintf(p.spec, sizeof p.spec, "off");
 	if (certify_run_case(&p, base, &ev, e))
 		return -1;
@@ -223,8 +222,6 @@ static struct certify_plan plan_alone(
 				? TEXT_DEEP
 				: TEXT_LONG;
 	struct certify_plan p = plan_case(&c->axes, c->work, choice, *size, false);
-	p.model = c->o->model;
-	p.seed = c->o->seed;
 	if (!c->axes.diffusion) /* the first tokens of a longer canvas are others */
 		p.work.n_generated = defines ? 0 : slow ? 2 : p.work.n_generated;
 	return p;
@@ -275,10 +272,7 @@ static void describe(const struct certify *c, const int *choice, char *what, siz
 
 static struct certify_plan plan_item(const struct certify *c, const struct mixed_case *m)
 {
-	struct certify_plan p = plan_case(&c->axes, c->work, m->choice, m->size, true);
-	p.model = c->o->model;
-	p.seed = c->o->seed;
-	return p;
+	return plan_case(&c->axes, c->work, m->choice, m->size, true);
 }
 
 static void plan_list(struct certify *c)
@@ -397,7 +391,7 @@ static int list_formats(const char *path, char *out, size_t cap, struct err *e)
 /* Reads model, formats and machine from an engine with the base's options. */
 static int learn_subject(struct certify *c, struct err *e)
 {
-	struct certify_plan p = { .axes = &c->axes, .model = c->o->model };
+	struct certify_plan p = { .axes = &c->axes };
 	struct engine_options o = axes_options(&p);
 	struct certify_summary *s = c->sum;
 	struct engine *engine = NULL;
@@ -419,16 +413,15 @@ static int learn_subject(struct certify *c, struct err *e)
 	if (!long_enough || c->o->quick)
 		c->axes.axis[AXIS_CACHE].n = c->axes.axis[AXIS_CACHE].n_quick;
 	axes_number_values(&c->axes);
-	axes_fit_model(&c->axes, engine, c->o->model,
-		c->work[c->work[TEXT_DEEP].n_ids ? TEXT_DEEP : TEXT_LONG].n_ids);
+	axes_fit_model(
+		&c->axes, engine, c->work[c->work[TEXT_DEEP].n_ids ? TEXT_DEEP : TEXT_LONG].n_ids);
 	engine_close(engine);
 	return 0;
 }
 
 static int prove(struct certify *c, struct err *e)
 {
-	axes_fill(&c->axes);
-	c->axes.lossy = c->o->lossy;
+	axes_fill(&c->axes, c->o);
 	if (learn_subject(c, e))
 		return -1;
 	list_values(c);

@@ -94,37 +94,30 @@ static const struct draft_variant *variant_of(const char *name, const struct dra
 	return NULL;
 }
 
-static void fill_policies(struct axes *axes)
+static const char *drafter_name(int i)
 {
-	struct axis_values *a = &axes->axis[AXIS_POLICY];
-
-	for (int i = 0; sched_policy_name(i); i++)
-		add_value(a, sched_policy_name(i));
-	a->n_quick = a->n;
-}
-
-static void fill_caches(struct axes *axes)
-{
-	struct axis_values *a = &axes->axis[AXIS_CACHE];
-
-	for (int i = 0; k_cache_name(i); i++) {
-		add_value(a, k_cache_name(i));
-		a->n_quick += !k_cache_by_channel(i); /* the last ones; they need the deep text */
-	}
-}
-
-static void fill_drafters(struct axes *axes)
-{
-	struct axis_values *a = &axes->axis[AXIS_DRAFTER];
-	const struct draft_variant *t;
 	const struct draft_ops *ops;
+	const struct draft_variant *t = variant_at(i, &ops);
 
-	for (int i = 0; (t = variant_at(i, &ops)); i++)
-		add_value(a, t->name);
+	return t ? t->name : NULL;
+}
+
+static void fill_names(struct axis_values *a, const char *(*name)(int i))
+{
+	for (int i = 0; name(i); i++)
+		add_value(a, name(i));
 	a->n_quick = a->n;
 }
 
-void axes_fill(struct axes *a)
+/* The last ones need the deep text. */
+static void fill_caches(struct axis_values *a)
+{
+	fill_names(a, k_cache_name);
+	while (k_cache_by_channel(a->n_quick - 1))
+		a->n_quick--;
+}
+
+void axes_fill(struct axes *a, const struct certify_options *o)
 {
 	static const struct axis_values constant[N_AXES] = {
 		[AXIS_KERNELS] = { "kernels", 0, 0, { 0 } },
@@ -152,13 +145,13 @@ void axes_fill(struct axes *a)
 		[AXIS_WATCHED] = { "watched", 4, 4, { "no", "attention", "recorded", "twin" } },
 		[AXIS_RANKS] = { "ranks", 0, 0, { 0 } },
 	};
-	*a = (struct axes){ .start = -1 };
+	*a = (struct axes){ .o = o, .start = -1 };
 	memcpy(a->axis, constant, sizeof constant);
 	fill_kernels(a);
 	fill_threads(a);
-	fill_policies(a);
-	fill_caches(a);
-	fill_drafters(a);
+	fill_names(&a->axis[AXIS_POLICY], sched_policy_name);
+	fill_caches(&a->axis[AXIS_CACHE]);
+	fill_names(&a->axis[AXIS_DRAFTER], drafter_name);
 	ranks_fill(&a->axis[AXIS_RANKS]);
 	for (int rows = 1; rows <= CERTIFY_ROWS; rows++)
 		a->row_ns[rows] =
@@ -183,6 +176,13 @@ const char *axes_chosen(const struct certify_plan *p, enum axis a)
 int axes_number(const struct certify_plan *p, enum axis a)
 {
 	return atoi(axes_chosen(p, a));
+}
+
+int32_t axes_chunks(const struct certify_plan *p, int32_t n)
+{
+	const int32_t chunk = axes_number(p, AXIS_CHUNK);
+
+	return chunk ? (n + chunk - 1) / chunk : 1;
 }
 
 bool axes_slow(const struct axes *a, const int *choice)
@@ -271,8 +271,8 @@ int axes_company(const struct certify_plan *p, int *ahead)
  * prompt waits one step more where it is overtaken. */
 int32_t axes_elder_tokens(const struct certify_plan *p)
 {
-	int32_t size = axes_number(p, AXIS_PAGE_SIZE), chunk = axes_number(p, AXIS_CHUNK);
-	int32_t steps = chunk && !p->choice[AXIS_PREFIX] ? (p->work.n_ids + chunk - 1) / chunk : 1;
+	int32_t size = axes_number(p, AXIS_PAGE_SIZE);
+	int32_t steps = p->choice[AXIS_PREFIX] ? 1 : axes_chunks(p, p->work.n_ids);
 	/* the input of an encoder takes a step of its own, and a token ends it */
 	const int32_t more = 2 * (p->axes->start >= 0);
 	int32_t tokens = size - 2 - (steps + more + (p->choice[AXIS_POLICY] != 0)) % size;
@@ -285,8 +285,7 @@ static int32_t pool(const struct certify_plan *p, int32_t size)
 {
 	int ahead;
 	int company = axes_company(p, &ahead);
-	int32_t chunk = axes_number(p, AXIS_CHUNK);
-	int32_t steps = chunk && !p->choice[AXIS_PREFIX] ? (p->work.n_ids + chunk - 1) / chunk : 1;
+	int32_t steps = p->choice[AXIS_PREFIX] ? 1 : axes_chunks(p, p->work.n_ids);
 	int32_t whole = (p->work.n_ids + p->work.n_generated + size - 1) / size;
 	int32_t elder = (axes_elder_tokens(p) + steps + size) / size;
 	int32_t pages = (p->work.n_ids + 3) / size + 1 + company * elder;
@@ -348,10 +347,10 @@ static bool opens(const struct axes *a, struct engine *engine, const char *draft
 }
 
 /* Without a trained draft model the model drafts for itself, if the setting can hold its path. */
-static bool opens_by_itself(
-	struct axes *a, struct engine *engine, const char *drafter, const char *model)
+static bool opens_by_itself(struct axes *a, struct engine *engine, const char *drafter)
 {
 	const struct draft_ops *ops;
+	const char *model = a->o->model;
 	size_t size = strlen(model);
 
 	if (!strstr(variant_of(drafter, &ops)->pattern, "$f") || strchr(model, ',') ||
@@ -361,7 +360,7 @@ static bool opens_by_itself(
 	return opens(a, engine, drafter);
 }
 
-static void fit_drafters(struct axes *a, struct engine *engine, const char *model)
+static void fit_drafters(struct axes *a, struct engine *engine)
 {
 	struct axis_values *v = &a->axis[AXIS_DRAFTER], all = *v;
 	const struct draft_ops *ops;
@@ -370,7 +369,7 @@ static void fit_drafters(struct axes *a, struct engine *engine, const char *mode
 	for (int i = 1; i < all.n; i++) {
 		variant_of(all.value[i], &ops);
 		if (ops->weighed /* such a drafter chooses among others and opens them itself */ ||
-			opens(a, engine, all.value[i]) || opens_by_itself(a, engine, all.value[i], model))
+			opens(a, engine, all.value[i]) || opens_by_itself(a, engine, all.value[i]))
 			add_value(v, all.value[i]);
 	}
 	v->n_quick = v->n;
@@ -403,7 +402,7 @@ static void cut(struct axes *a, enum axis axis)
 	a->axis[axis].n = a->axis[axis].n_quick = 1;
 }
 
-void axes_fit_model(struct axes *a, struct engine *engine, const char *model, int32_t longest)
+void axes_fit_model(struct axes *a, struct engine *engine, int32_t longest)
 {
 	struct err ignored = { 0 };
 
@@ -436,9 +435,9 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 	a->unseen_from = engine_state(engine).unseen_from;
 	if (a->unseen_from > longest)
 		cut(a, AXIS_UNSEEN);
-	ranks_fit(a, model, engine_info(engine)->experts);
+	ranks_fit(a, engine_info(engine)->experts);
 	if (a->axis[AXIS_DRAFTER].n > 1)
-		fit_drafters(a, engine, model);
+		fit_drafters(a, engine);
 	engine_set(engine, "spec", "off", &ignored);
 	axes_number_values(a);
 }
@@ -467,8 +466,8 @@ struct engine_options axes_options(const struct certify_plan *p)
 	const struct axis_engine *kernels = &p->axes->engine[p->choice[AXIS_KERNELS]];
 	const struct draft_ops *ops;
 	struct err ignored = { 0 }; /* what was an option is one */
-	o.model = p->model;
-	lossy_put(&p->axes->lossy, &o, &ignored);
+	o.model = p->axes->o->model;
+	lossy_put(&p->axes->o->lossy, &o, &ignored);
 	o.backend = kernels->backend;
 	o.isa = kernels->isa;
 	o.cuda_mode = kernels->mode;

@@ -16,9 +16,8 @@ static const double OPENING = 0.07, FAST_ROW = 0.0008, FAST_STEP = 0.004, SLOW_R
 
 static double prompt_cost(const struct certify_plan *p, bool slow)
 {
-	int32_t chunk = axes_number(p, AXIS_CHUNK), n = p->work.n_ids;
-	int32_t steps = chunk ? (n + chunk - 1) / chunk : 1;
-	return slow ? n * SLOW_ROW : n * FAST_ROW + steps * FAST_STEP;
+	int32_t n = p->work.n_ids;
+	return slow ? n * SLOW_ROW : n * FAST_ROW + axes_chunks(p, n) * FAST_STEP;
 }
 
 /* Rows of the generating steps, and of what the company computes before them. */
@@ -110,7 +109,7 @@ struct planner {
 	const struct workload *work;
 	certify_grid open; /* pairs that no case of the list covers yet */
 	int n_open;
-	const uint8_t (*tries)[CERTIFY_MAX_VALUES];
+	uint8_t (*tries)[CERTIFY_MAX_VALUES];
 	uint64_t *random;
 };
 
@@ -177,12 +176,9 @@ static bool can_be(const struct axes *axes, const int *choice)
 }
 
 /* Other values may have kept an open pair from taking effect: it is then tried alone. */
-static bool is_alone(const struct planner *pl, int a, int i, int b, int j)
+static bool is_alone(struct planner *pl, int a, int i, int b, int j)
 {
-	const int x = pl->axes->first[a] + i, y = pl->axes->first[b] + j;
-
-	return (a < b ? pl->open[x][y] : pl->open[y][x]) &&
-		   (a < b ? pl->tries[x][y] : pl->tries[y][x]) > 1;
+	return *cell(pl->open, pl->axes, a, i, b, j) && *cell(pl->tries, pl->axes, a, i, b, j) > 1;
 }
 
 /* Open pairs of value i of axis a with the values chosen so far; -1: impossible. */
@@ -274,20 +270,20 @@ void plan_note_try(const struct axes *axes, const int *choice, certify_grid trie
 				++*cell(tries, axes, a, choice[a], b, choice[b]);
 }
 
-static void open_pairs(struct planner *pl, const certify_grid pair, const certify_grid tries)
+static void open_pairs(struct planner *pl, certify_grid pair)
 {
 	for (int i = 0; i < pl->axes->n_values; i++)
 		for (int j = i + 1; j < pl->axes->n_values; j++) {
-			pl->open[i][j] = pair[i][j] == CERTIFY_PAIR_LEFT && tries[i][j] < MOST_TRIES;
+			pl->open[i][j] = pair[i][j] == CERTIFY_PAIR_LEFT && pl->tries[i][j] < MOST_TRIES;
 			pl->n_open += pl->open[i][j];
 		}
 }
 
-void plan_mixed(const struct axes *axes, const struct workload *work, const certify_grid pair,
-	const certify_grid tries, int most, uint64_t *random, struct mixed_list *list)
+void plan_mixed(const struct axes *axes, const struct workload *work, certify_grid pair,
+	certify_grid tries, int most, uint64_t *random, struct mixed_list *list)
 {
 	struct planner pl = { .axes = axes, .work = work, .tries = tries, .random = random };
-	open_pairs(&pl, pair, tries);
+	open_pairs(&pl, pair);
 	list->n = 0;
 	while (pl.n_open && list->n < CERTIFY_MAX_PLANNED && (!most || list->n < most)) {
 		struct mixed_case *m = &list->item[list->n++];

@@ -74,9 +74,9 @@ struct axes {
 	char base_threads[16];
 	/* fixed row costs for the drafter auto: reproducible, and cheap enough for it to draft */
 	double row_ns[CERTIFY_ROWS + 1];
-	struct lossy_settings lossy; /* of all cases */
-	int32_t layers;              /* of the model */
-	int32_t unseen_from;         /* see engine_state */
+	const struct certify_options *o;
+	int32_t layers;      /* of the model */
+	int32_t unseen_from; /* see engine_state */
 	bool kept;      /* under `visible` heads keep by attention: its rows come by spans of 128 */
 	bool states;    /* recurrent states: a sequence has few pages, see engine_info */
 	bool diffusion; /* no scores, and an answer's first computation is its only one */
@@ -138,15 +138,13 @@ struct certify_plan {
 	const struct axes *axes;
 	int choice[N_AXES];
 	struct workload work;
-	bool scored;   /* scores every token of the prompt first, as `score` does */
-	bool brief;    /* ends when all chosen values took effect: for slow kernels */
-	uint64_t seed; /* of the order of pages */
-	const char *model;
+	bool scored;             /* scores every token of the prompt first, as `score` does */
+	bool brief;              /* ends when all chosen values took effect: for slow kernels */
 	char spec[CERTIFY_SPEC]; /* the drafter's setting, from when it may draft */
 };
 
 /* certify_axes.c */
-void axes_fill(struct axes *a);
+void axes_fill(struct axes *a, const struct certify_options *o);
 /* Whether heads keep by attention under this policy; NULL: full. */
 bool axes_kept(const char *visible);
 /* Texts end before a context that is shorter; no page is longer than half of it, as a request has
@@ -154,10 +152,11 @@ bool axes_kept(const char *visible);
 void axes_fit_context(struct axes *a, struct workload work[N_TEXTS], int32_t ctx);
 /* Leaves out the drafters that do not open on this model, and values without effect on its memory
  * in texts of at most this many tokens. engine: an open, idle one. */
-void axes_fit_model(struct axes *a, struct engine *engine, const char *model, int32_t longest);
+void axes_fit_model(struct axes *a, struct engine *engine, int32_t longest);
 void axes_number_values(struct axes *a); /* sets first and n_values; again after an axis changed */
 const char *axes_chosen(const struct certify_plan *p, enum axis a);
-int axes_number(const struct certify_plan *p, enum axis a); /* of a value that is one, else 0 */
+int axes_number(const struct certify_plan *p, enum axis a);   /* of a value that is one, else 0 */
+int32_t axes_chunks(const struct certify_plan *p, int32_t n); /* steps for n tokens of a prompt */
 bool axes_slow(const struct axes *a, const int *choice);
 /* Why values i and j of axes a and b cannot meet, or NULL. Pairs excluded by the same rule get the
  * same text. */
@@ -178,7 +177,7 @@ int32_t axes_elder_tokens(const struct certify_plan *p);
 /* certify_ranks.c */
 void ranks_fill(struct axis_values *a);
 /* Leaves out those that the model's layers and the lossy settings of all cases do not allow. */
-void ranks_fit(struct axes *axes, const char *model, bool experts);
+void ranks_fit(struct axes *axes, bool experts);
 void ranks_set_options(struct engine_options *o, const char *value);
 /* Whether they compute prompts alone; whether each has a part of the model. */
 bool ranks_of_prompts(const char *value);
@@ -212,8 +211,8 @@ struct mixed_list {
  * tried less than three times (tries[][]). Depends on its arguments alone, never on time: cases
  * with the most new pairs per second come first. At most `most` cases, if that is not 0. */
 typedef uint8_t certify_grid[CERTIFY_MAX_VALUES][CERTIFY_MAX_VALUES];
-void plan_mixed(const struct axes *axes, const struct workload *work, const certify_grid pair,
-	const certify_grid tries, int most, uint64_t *random, struct mixed_list *list);
+void plan_mixed(const struct axes *axes, const struct workload *work, certify_grid pair,
+	certify_grid tries, int most, uint64_t *random, struct mixed_list *list);
 /* Counts a try of the pairs of this choice. */
 void plan_note_try(const struct axes *axes, const int *choice, certify_grid tries);
 /* The plan of a choice on a text: mixed cases of slow kernels are brief and not scored. */

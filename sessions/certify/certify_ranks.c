@@ -49,7 +49,7 @@ void ranks_fill(struct axis_values *a)
 
 /* Those that the model's layers allow; experts are other ranks than tensor's only where it has
  * any. */
-void ranks_fit(struct axes *axes, const char *model, bool experts)
+void ranks_fit(struct axes *axes, bool experts)
 {
 	struct axis_values *a = &axes->axis[AXIS_RANKS];
 	const struct axis_values all = *a;
@@ -60,9 +60,9 @@ void ranks_fit(struct axes *axes, const char *model, bool experts)
 		struct err ignored = { 0 };
 		struct engine *e = NULL;
 
-		o.model = model;
+		o.model = axes->o->model;
 		o.threads = 1;
-		lossy_put(&axes->lossy, &o, &ignored);
+		lossy_put(&axes->o->lossy, &o, &ignored);
 		ranks_set_options(&o, all.value[i]);
 		if ((!o.expert_parallel || experts) && !engine_open(&e, &o, &ignored))
 			a->value[a->n++] = all.value[i];

@@ -174,12 +174,11 @@ static int submit_company(struct certify_run *r, int from, int to, struct err *e
  * prompts. */
 static int32_t steps_ahead(const struct certify_run *r, int ahead)
 {
-	int32_t chunk = axes_number(r->plan, AXIS_CHUNK), n = axes_elder_tokens(r->plan);
+	int32_t n = axes_elder_tokens(r->plan), by_chunk = axes_chunks(r->plan, n);
 	if (!ahead)
 		return 0;
 	if (!r->plan->choice[AXIS_PREEMPTION])
 		return 2;
-	int32_t by_chunk = chunk ? (n + chunk - 1) / chunk : 1;
 	int32_t by_budget = (n * ahead + CERTIFY_BUDGET - 1) / CERTIFY_BUDGET;
 	return 1 + (by_chunk > by_budget ? by_chunk : by_budget);
 }
@@ -246,7 +245,7 @@ static int answer(struct certify_run *r, int company, int ahead, int32_t n_gener
 static int shuffle_pages(struct certify_run *r, struct err *e)
 {
 	int64_t id[CERTIFY_SLOTS];
-	uint64_t random = r->plan->seed;
+	uint64_t random = r->plan->axes->o->seed;
 	int n = r->plan->brief ? 8 : CERTIFY_SLOTS; /* a short text needs few */
 	n = n < engine_state(r->engine).pages ? n : engine_state(r->engine).pages;
 	for (int i = 0; i < n; i++)

@@ -133,8 +133,8 @@ static void see_setting(struct certify_run *r, const struct ev_setting *s)
 static void see_price(struct certify_run *r, const struct ev_price *p)
 {
 	char lossy[128];
-	const bool exact =
-		!r->plan->choice[AXIS_CACHE] && !*lossy_print(&r->plan->axes->lossy, lossy, sizeof lossy);
+	const bool exact = !r->plan->choice[AXIS_CACHE] &&
+					   !*lossy_print(&r->plan->axes->o->lossy, lossy, sizeof lossy);
 
 	if (p->request != r->request)
 		return;

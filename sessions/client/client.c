@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
+
 enum { CONNECT_MS = 10000, IDLE_S = 60, ROOT_BYTES = 1024 };
 
 struct client {
@@ -276,7 +278,7 @@ void client_wake(struct client *c)
 
 struct fetch {
 	struct client_answer *answer;
-	size_t most;
+	size_t most, cap;
 	bool ended, too_long;
 	struct err *e;
 	int rc;
@@ -286,18 +288,10 @@ static bool fetch_piece(void *f_, int status, const char *bytes, size_t size)
 {
 	struct fetch *f = f_;
 	struct client_answer *a = f->answer;
-	char *more;
 
 	(void)status;
 	f->too_long = a->size + size > f->most;
-	more = f->too_long ? NULL : realloc(a->text, a->size + size + 1);
-	if (!more)
-		return false;
-	a->text = more;
-	memcpy(a->text + a->size, bytes, size);
-	a->size += size;
-	a->text[a->size] = 0;
-	return true;
+	return !f->too_long && array_text(&a->text, &a->size, &f->cap, bytes, size);
 }
 
 static void fetch_end(void *f_, const struct client_end *end)

@@ -42,16 +42,6 @@ static int fill_side(struct diff_side *s, const struct history_request *r, struc
 
 /* ---- matching ---- */
 
-struct key {
-	uint64_t prompt;
-	int32_t match; /* request of the other side, or -1 */
-};
-
-static uint64_t hash_prompt(const struct history_request *r)
-{
-	return XXH64(r->prompt, (size_t)r->n_prompt * sizeof *r->prompt, 0);
-}
-
 /* A branch of a search. The search's answer is a request of its own; branches are numbered in order
  * of creation. */
 static bool is_branch(const struct history_request *r)
@@ -64,48 +54,87 @@ static bool is_given(const struct history_request *r)
 	return r->kind == EV_REQUEST_KIND_score || r->kind == EV_REQUEST_KIND_embed;
 }
 
-static bool may_match(const struct diff *d, int level, const struct key *a, const struct key *b,
-	const struct history_request *p, const struct history_request *q)
+/* Requests of the other side that are alike by a criterion have the same key; 0: none is. */
+static uint64_t key_of(const struct diff *d, const struct history_request *r, int level)
 {
-	bool prompts = d->same_vocab && a->prompt == b->prompt && p->n_prompt == q->n_prompt;
-	bool given = is_given(p) || is_given(q);
+	const uint64_t kind = 1 + (uint64_t)r->kind, given = is_given(r) ? kind : 0;
+	const size_t size = (size_t)r->n_prompt * sizeof *r->prompt;
 
-	if ((given && p->kind != q->kind) || is_branch(p) || is_branch(q))
-		return false;
+	if (is_branch(r) || (level < 2 && !d->same_vocab))
+		return 0;
 	switch (level) {
-	case 0: return prompts && p->sample == q->sample && p->kind == q->kind;
-	case 1: return prompts;
-	case 2: return p->kind == q->kind && p->text[0] && !strcmp(p->text, q->text);
-	default: return p->kind == q->kind && p->kind != EV_REQUEST_KIND_load;
+	case 0: return XXH64(r->prompt, size, (uint64_t)r->sample << 8 | kind);
+	case 1: return XXH64(r->prompt, size, given);
+	case 2: return r->text[0] ? XXH64(r->text, strlen(r->text), kind) : 0;
+	default: return r->kind != EV_REQUEST_KIND_load ? kind : 0;
 	}
 }
 
-/* Matches in passes, the surest criterion first. */
-static void match(const struct diff *d, struct key *a, struct key *b)
-{
-	for (int level = 0; level < 4; level++) {
-		int32_t from = 0;
+struct entry {
+	uint64_t key;
+	int32_t request, used; /* used: so many from this one on, the first of its key, are matched */
+};
 
-		for (int32_t i = 0; i < d->h[0]->n_requests; i++) {
-			while (from < d->h[1]->n_requests && b[from].match >= 0)
-				from++;
-			for (int32_t k = from; a[i].match < 0 && k < d->h[1]->n_requests; k++)
-				if (b[k].match < 0 &&
-					may_match(d, level, &a[i], &b[k], &d->h[0]->request[i], &d->h[1]->request[k])) {
-					a[i].match = k;
-					b[k].match = i;
-				}
+static int by_key(const void *x, const void *y)
+{
+	const struct entry *a = x, *b = y;
+
+	return a->key != b->key ? (a->key > b->key) - (a->key < b->key)
+							: (a->request > b->request) - (a->request < b->request);
+}
+
+/* The first of a key that is left, or -1. */
+static int32_t take(struct entry *list, int32_t n, uint64_t key)
+{
+	int32_t from = 0, to = n;
+
+	while (from < to) {
+		const int32_t mid = from + (to - from) / 2;
+
+		if (list[mid].key < key)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	if (from == n || list[from].key != key)
+		return -1;
+	to = from + list[from].used;
+	if (to == n || list[to].key != key)
+		return -1;
+	list[from].used++;
+	return list[to].request;
+}
+
+/* Matches in passes, the surest criterion first: of_a [n_a], of_b [n_b] are requests of the other
+ * side, or -1. */
+static int match(const struct diff *d, int32_t *of_a, int32_t *of_b, struct err *e)
+{
+	const struct history *a = d->h[0], *b = d->h[1];
+	struct entry *list = malloc(((size_t)b->n_requests + 1) * sizeof *list);
+
+	if (!list)
+		return err_set(e, ERR_MEMORY, "no memory for the requests of two recordings");
+	memset(of_a, 0xff, (size_t)a->n_requests * sizeof *of_a);
+	memset(of_b, 0xff, (size_t)b->n_requests * sizeof *of_b);
+	for (int level = 0; level < 4; level++) {
+		int32_t n = 0;
+
+		for (int32_t k = 0; k < b->n_requests; k++)
+			if (of_b[k] < 0)
+				list[n++] = (struct entry){ key_of(d, &b->request[k], level), k, 0 };
+		qsort(list, (size_t)n, sizeof *list, by_key);
+		for (int32_t i = 0; i < a->n_requests; i++) {
+			const uint64_t key = of_a[i] < 0 ? key_of(d, &a->request[i], level) : 0;
+			const int32_t k = key ? take(list, n, key) : -1;
+
+			if (k >= 0) {
+				of_a[i] = k;
+				of_b[k] = i;
+			}
 		}
 	}
-}
-
-static struct key *make_keys(const struct history *h)
-{
-	struct key *k = malloc(((size_t)h->n_requests + 1) * sizeof *k);
-
-	for (int32_t i = 0; k && i < h->n_requests; i++)
-		k[i] = (struct key){ hash_prompt(&h->request[i]), -1 };
-	return k;
+	free(list);
+	return 0;
 }
 
 static int add_pair(
@@ -129,22 +158,24 @@ static int add_pair(
 }
 
 /* In A's order; requests that only B has follow. */
-static int make_pairs(struct diff *d, const struct key *a, const struct key *b, struct err *e)
+static int make_pairs(struct diff *d, struct err *e)
 {
-	d->pair =
-		calloc((size_t)d->h[0]->n_requests + (size_t)d->h[1]->n_requests + 1, sizeof *d->pair);
-	if (!d->pair)
-		return err_set(e, ERR_MEMORY, "no memory for the requests of two recordings");
-	for (int32_t i = 0; i < d->h[0]->n_requests; i++)
-		if (!is_branch(&d->h[0]->request[i]) &&
-			add_pair(
-				d, &d->h[0]->request[i], a[i].match < 0 ? NULL : &d->h[1]->request[a[i].match], e))
-			return -1;
-	for (int32_t k = 0; k < d->h[1]->n_requests; k++)
-		if (b[k].match < 0 && !is_branch(&d->h[1]->request[k]) &&
-			add_pair(d, NULL, &d->h[1]->request[k], e))
-			return -1;
-	return 0;
+	const struct history *a = d->h[0], *b = d->h[1];
+	int32_t *of_a = malloc(((size_t)a->n_requests + (size_t)b->n_requests + 1) * sizeof *of_a);
+	int32_t *of_b = of_a ? of_a + a->n_requests : NULL;
+	int rc;
+
+	d->pair = calloc((size_t)a->n_requests + (size_t)b->n_requests + 1, sizeof *d->pair);
+	rc = of_a && d->pair ? match(d, of_a, of_b, e)
+						 : err_set(e, ERR_MEMORY, "no memory for the requests of two recordings");
+	for (int32_t i = 0; !rc && i < a->n_requests; i++)
+		if (!is_branch(&a->request[i]))
+			rc = add_pair(d, &a->request[i], of_a[i] < 0 ? NULL : &b->request[of_a[i]], e);
+	for (int32_t k = 0; !rc && k < b->n_requests; k++)
+		if (of_b[k] < 0 && !is_branch(&b->request[k]))
+			rc = add_pair(d, NULL, &b->request[k], e);
+	free(of_a);
+	return rc;
 }
 
 /* ---- the sessions ---- */
@@ -175,35 +206,23 @@ static void compare_sessions(struct diff *d)
 int diff_open(struct diff **out, const char *a, const char *b, struct err *e)
 {
 	struct diff *d = calloc(1, sizeof *d);
-	struct key *keys[2] = { NULL, NULL };
-	int rc = -1;
 
 	*out = NULL;
 	if (!d)
 		return err_set(e, ERR_MEMORY, "out of memory");
-	if (history_open(&d->h[0], a, e) || history_open(&d->h[1], b, e))
-		goto out;
-	d->same_model =
-		d->h[0]->model_sha256[0] && !strcmp(d->h[0]->model_sha256, d->h[1]->model_sha256);
-	d->same_vocab =
-		d->h[0]->vocab == d->h[1]->vocab && ev_texts_agree(&d->h[0]->texts, &d->h[1]->texts);
-	compare_sessions(d);
-	keys[0] = make_keys(d->h[0]);
-	keys[1] = make_keys(d->h[1]);
-	if (!keys[0] || !keys[1]) {
-		err_set(e, ERR_MEMORY, "no memory for the requests of two recordings");
-		goto out;
+	if (!history_open(&d->h[0], a, e) && !history_open(&d->h[1], b, e)) {
+		d->same_model =
+			d->h[0]->model_sha256[0] && !strcmp(d->h[0]->model_sha256, d->h[1]->model_sha256);
+		d->same_vocab =
+			d->h[0]->vocab == d->h[1]->vocab && ev_texts_agree(&d->h[0]->texts, &d->h[1]->texts);
+		compare_sessions(d);
+		if (!make_pairs(d, e)) {
+			*out = d;
+			return 0;
+		}
 	}
-	match(d, keys[0], keys[1]);
-	rc = make_pairs(d, keys[0], keys[1], e);
-out:
-	free(keys[0]);
-	free(keys[1]);
-	if (rc)
-		diff_close(d);
-	else
-		*out = d;
-	return rc;
+	diff_close(d);
+	return -1;
 }
 
 void diff_close(struct diff *d)

@@ -54,8 +54,7 @@ struct diff_pair {
 	enum diff_cause cause;
 	/* where the comparison begins: 0, or after the prompts if the vocabularies differ */
 	int32_t from[2];
-	int32_t at;     /* tokens before it, from `from` on, are equal */
-	int32_t row[2]; /* the rows there, or -1 */
+	int32_t at; /* tokens before it, from `from` on, are equal */
 	/* first row whose hash differs with equal tokens before it, counted as `at`; or -1 */
 	int32_t hash_at;
 	struct diff_distance before, after; /* of drawn rows; `after`: the contexts differ too. With

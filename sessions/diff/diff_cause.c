@@ -79,7 +79,7 @@ static void measure(struct diff *d, struct diff_pair *p)
 	int32_t parting = p->from[0] + p->at;
 
 	for (; i < p->side[0].n && k < p->side[1].n; i++, k++) {
-		const struct history_row *a = diff_row(p, 0, i), *b = diff_row(p, 1, k);
+		const struct history_row *a = diff_row_at(p, 0, i), *b = diff_row_at(p, 1, k);
 		bool after = !aligned || i > parting;
 
 		if (a && b)
@@ -154,8 +154,8 @@ static bool same(void *arg, int32_t i, int32_t k)
 static int32_t first_hash(const struct diff_pair *p, int32_t until)
 {
 	for (int32_t i = 0; i <= until; i++) {
-		const struct history_row *a = diff_row(p, 0, p->from[0] + i),
-								 *b = diff_row(p, 1, p->from[1] + i);
+		const struct history_row *a = diff_row_at(p, 0, p->from[0] + i),
+								 *b = diff_row_at(p, 1, p->from[1] + i);
 
 		if (a && b && a->hash != b->hash && !ev_is_given(a->source) && !ev_is_given(b->source))
 			return i;
@@ -203,8 +203,8 @@ static enum diff_cause cause_of(struct diff *d, struct diff_pair *p, int32_t n_a
 			text_append(p->settings, sizeof p->settings, ", ", "stop strings differ");
 		return DIFF_LENGTH;
 	}
-	a = diff_row(p, 0, p->from[0] + p->at);
-	b = diff_row(p, 1, p->from[1] + p->at);
+	a = diff_row(p, 0);
+	b = diff_row(p, 1);
 	if (!a || !b) { /* the token that was forced in a fork is the end of its prompt */
 		const struct history_request *q = p->side[0].request, *r = p->side[1].request;
 		int32_t pos = p->from[0] + p->at;
@@ -246,11 +246,6 @@ int diff_compare(struct diff *d, struct diff_pair *p, struct err *e)
 		p->at++;
 	compare_settings(p);
 	p->cause = cause_of(d, p, n_a, n_b);
-	for (int s = 0; s < 2; s++) {
-		int32_t at = p->from[s] + p->at;
-
-		p->row[s] = at < p->side[s].n ? p->side[s].row[at] : -1;
-	}
 	measure(d, p);
 	return p->cause == DIFF_EQUAL ? 0 : find_hunks(d, p, e);
 }

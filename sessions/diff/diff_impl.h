@@ -15,10 +15,17 @@ bool diff_same_token(const struct diff *d, const struct diff_pair *p, int32_t i,
 /* Fills everything of a pair but its sides and `from`. */
 int diff_compare(struct diff *d, struct diff_pair *p, struct err *e);
 
-static inline const struct history_row *diff_row(const struct diff_pair *p, int side, int32_t index)
+static inline const struct history_row *diff_row_at(
+	const struct diff_pair *p, int side, int32_t index)
 {
 	const struct diff_side *s = &p->side[side];
 	int32_t row = index < 0 || index >= s->n ? -1 : s->row[index];
 
 	return row < 0 ? NULL : &s->request->row[row];
+}
+
+/* Where the two part; NULL: there is none. */
+static inline const struct history_row *diff_row(const struct diff_pair *p, int side)
+{
+	return diff_row_at(p, side, p->from[side] + p->at);
 }

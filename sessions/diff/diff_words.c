@@ -68,11 +68,10 @@ void diff_describe(struct diff *d, const struct diff_pair *p, char *buf, size_t 
 static void describe_other(const struct diff *d, const struct diff_pair *p, int side,
 	const struct ev_candidate *c, int n, char *buf, size_t cap)
 {
-	const struct history_row *other =
-		p->row[!side] < 0 ? NULL : &p->side[!side].request->row[p->row[!side]];
+	const struct history_row *other = diff_row(p, !side);
 
 	buf[0] = 0;
-	if (!other || !n || !d->same_vocab || other->id == p->side[side].request->row[p->row[side]].id)
+	if (!other || !n || !d->same_vocab || other->id == diff_row(p, side)->id)
 		return;
 	for (int i = 0; i < n; i++) {
 		if ((int32_t)c[i].id != other->id)
@@ -89,8 +88,7 @@ static void describe_other(const struct diff *d, const struct diff_pair *p, int 
 
 void diff_describe_draw(struct diff *d, const struct diff_pair *p, int side, char *buf, size_t cap)
 {
-	const struct history_row *row =
-		p->row[side] < 0 ? NULL : &p->side[side].request->row[p->row[side]];
+	const struct history_row *row = diff_row(p, side);
 	struct ev_candidate c[16];
 	char text[80], won[48] = "", other[96];
 	int n;

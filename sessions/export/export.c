@@ -37,11 +37,26 @@ static void note_lossy(struct exporter *x)
 		text_append(x->lossy, sizeof x->lossy, "; ", "%s", now);
 }
 
+int export_flush(struct exporter *x, struct err *e)
+{
+	return fflush(x->out) || ferror(x->out)
+			   ? err_set(e, ERR_IO, "writing failed: %s", strerror(errno))
+			   : 0;
+}
+
+int export_goes_on(struct exporter *x, int64_t done, int64_t last, struct err *e)
+{
+	if (++x->n_rows % REPORT_EVERY == 0 && x->o->progress && !x->o->progress(x->o->arg, done, last))
+		return err_set(e, ERR_INTERRUPTED, "stopped");
+	if (x->no_memory)
+		return err_set(e, ERR_MEMORY, "no memory for this session; csv and jsonl need none");
+	return ferror(x->out) ? export_flush(x, e) : 0;
+}
+
 static int export_walk(
 	struct exporter *x, const struct export_ops *ops, struct reader *r, struct err *e)
 {
 	struct event ev;
-	int64_t n = 0;
 	int rc;
 
 	while ((rc = reader_next(r, &ev, e)) > 0) {
@@ -58,40 +73,34 @@ static int export_walk(
 			note_lossy(x);
 		if (ops->event)
 			ops->event(x, &ev);
-		if (++n % REPORT_EVERY == 0 && x->o->progress &&
-			!x->o->progress(x->o->arg, ev.seq, reader_info(r)->last_seq))
-			return err_set(e, ERR_INTERRUPTED, "stopped");
-		if (x->no_memory)
-			return err_set(e, ERR_MEMORY, "no memory for this session; csv and jsonl need none");
-		if (ferror(x->out))
-			return err_set(e, ERR_IO, "writing failed: %s", strerror(errno));
+		if (export_goes_on(x, ev.seq, reader_info(r)->last_seq, e))
+			return -1;
 	}
 	return rc;
 }
 
 int export_session(const char *path, const struct export_options *o, FILE *out, struct err *e)
 {
-	struct exporter x = { .out = out, .o = o, .settings = lossy_query(NULL, NULL) };
+	struct exporter x = { .out = out, .path = path, .o = o, .settings = lossy_query(NULL, NULL) };
 	const struct export_ops *ops = export_find(o->to, e);
 	struct reader *r = NULL;
-	int rc = -1;
+	int rc = 0;
 
 	if (!ops)
 		return -1;
-	if (ops == &export_csv && o->table && (rc = export_view(&x, path, e)) < 1)
-		return rc;
-	rc = -1;
+	if (ops == &export_csv)
+		return export_table(&x, e);
 	if (reader_open(&r, path, e))
 		return -1;
-	if (!ops->begin || !ops->begin(&x, e))
-		rc = export_walk(&x, ops, r, e);
-	if (ops->end)
-		ops->end(&x);
+	if (ops->kinds)
+		reader_only(r, ops->kinds | EV_BIT(attached) | EV_BIT(setting) | EV_BIT(step));
+	if ((ops->begin && ops->begin(&x, e)) || export_walk(&x, ops, r, e))
+		rc = -1;
+	if (ops->end && ops->end(&x, rc ? NULL : r, e))
+		rc = -1;
 	reader_close(r);
 	ev_texts_free(&x.texts);
-	if (!rc && (fflush(out) || ferror(out)))
-		rc = err_set(e, ERR_IO, "writing failed: %s", strerror(errno));
-	return rc;
+	return rc ? rc : export_flush(&x, e);
 }
 
 /* ---- JSON ---- */

@@ -1,5 +1,5 @@
 /* A recording in the formats of other tools: a fold of its events, written as they are read, in
- * memory that does not grow with the session (html excepted, whose page holds the data).
+ * memory that does not grow with the session.
  *
  * The file may come from anywhere; what is written is valid in its format whatever the file says.
  * Thread: any one. */

@@ -1,270 +1,154 @@
 /* One self-contained page (export_page.html with the session's data in its middle): no network, no
  * library. All texts go in as JSON inside a script element of a type that is not run, with every <
- * escaped, so that nothing of a session can become markup. */
+ * escaped, so that nothing of a session can become markup. The data are lists, each of the rows of
+ * a query; only what kernels took is summed while the events are read. */
+#include <sqlite3.h>
+
 #include "base/embed.h"
-#include "base/text.h"
-#include "sessions/export/export_html.h"
+#include "sessions/export/export_impl.h"
+#include "trace/reader.h"
 
 EMBED(export_page, "sessions/export/export_page.html");
 
-enum { MOST_TOKENS = 200000, TOP = 5 };
+enum { MOST_STEPS = 100000 };
 
-FILE *html_row(struct html_list *l, int64_t most)
+struct html { /* what is summed */
+	double stage_ns[EV_N_stage];
+	int64_t preempted;
+};
+
+/* ---- the lists ---- */
+
+static const struct export_list lists[] = {
+	{ "requests", EXPORT_OBJECT, INT64_MAX, INT64_MAX,
+		"SELECT request AS id, code_name('request_kind', kind) AS kind, parent, n_prompt AS prompt,"
+		" t_ns AS \"t:ms\", coalesce(text, '') AS text, temperature FROM request WHERE seq <= ?1" },
+	{ "tokens", EXPORT_ARRAY, 200000, INT64_MAX,
+		"SELECT request, pos, id AS \":token\", p, entropy, code_name('source', source), step,"
+		" t_ns AS \":ms\", is_end IS 1, candidates AS \":candidates\" FROM token WHERE seq <= ?1" },
+	{ "steps", EXPORT_ARRAY, MOST_STEPS, INT64_MAX,
+		"SELECT t_ns AS \":ms\", step, ns, rows, prefill_rows, draft_rows, tokens, accepted,"
+		" rejected, pages_used, pages_cached, running, waiting, pages_shared, evicted, kernel_ns"
+		" FROM step WHERE seq <= ?1" },
+	{ "pages", EXPORT_ARRAY, INT64_MAX, INT64_MAX,
+		"SELECT 1 + coalesce((SELECT step FROM step WHERE seq < p.seq ORDER BY seq DESC LIMIT 1),"
+		" 0), page, action, request FROM page p WHERE seq <= ?1 AND seq <"
+		" coalesce((SELECT seq FROM step ORDER BY seq LIMIT 1 OFFSET 99999), 1 << 62)" },
+	{ "session", EXPORT_OBJECT, INT64_MAX, INT64_MAX,
+		"SELECT coalesce(model_name, '') AS model, coalesce(backend, '') AS backend,"
+		" coalesce(isa, '') AS isa, coalesce(version, '') AS version, unix_ns / 1000000 AS unix_ms,"
+		" pages, page_size, n_layers AS layers FROM session WHERE seq <= ?1" },
+	/* after its time the latencies, ns */
+	{ "finishes", EXPORT_ARRAY, INT64_MAX, INT64_MAX,
+		"SELECT request, code_name('finish', reason), hit, t_ns AS \":ms\", queue_ns,"
+		" first_token_ns, itl_p50_ns, itl_p99_ns, total_ns FROM finish WHERE seq <= ?1" },
+	/* at last how many tokens came before it */
+	{ "searches", EXPORT_ARRAY, 100000, INT64_MAX,
+		"SELECT search, step, action, request, node, parent, tokens, visits, logp, score, method,"
+		" judge, n FROM (SELECT seq AS at, sum(n) OVER (ORDER BY seq) AS n FROM (SELECT seq, 1 AS n"
+		" FROM token UNION ALL SELECT seq, 0 FROM search)) CROSS JOIN search ON seq = at"
+		" WHERE seq <= ?1" },
+	{ "sharing", EXPORT_ARRAY, MOST_STEPS, INT64_MAX,
+		"SELECT search, pages, unshared FROM sharing WHERE seq <= ?1" },
+	{ "attention", EXPORT_ARRAY, INT64_MAX, 4 << 20,
+		"SELECT step, request, pos, pages, threshold, coalesce(share, x''),"
+		" coalesce(near_zero, x'') FROM attention WHERE seq <= ?1" },
+	/* of what was drafted for a request in a step: how often, how many tokens, how many of them
+	 * were verified and accepted, and how many tokens the request drew there; then by tokens ahead
+	 * how often any was verified, and accepted */
+	{ "drafters", EXPORT_ARRAY, 64, INT64_MAX,
+		"WITH RECURSIVE nth(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM nth WHERE i < 16),"
+		" ahead AS (SELECT drafter, step, request, depth, min(seq) AS seq, count(*) AS n,"
+		" sum(verdict <> {verdict.discarded}) AS verified, sum(verdict = {verdict.accepted}) AS"
+		" accepted FROM draft WHERE seq <= ?1 GROUP BY drafter, step, request, depth),"
+		" part AS (SELECT drafter, step, request, min(seq) AS seq, sum(n) AS n, sum(verified) AS"
+		" verified, sum(accepted) AS accepted FROM ahead GROUP BY drafter, step, request),"
+		" drawn AS (SELECT step, request, count(*) AS n FROM token WHERE seq <= ?1 AND source"
+		" BETWEEN 0 AND {source.bonus} GROUP BY step, request),"
+		" deep AS (SELECT drafter, depth, sum(verified > 0) AS verified, sum(accepted > 0) AS"
+		" accepted FROM ahead GROUP BY drafter, depth)"
+		" SELECT coalesce(drafter, ''), count(*), sum(p.n), sum(verified), sum(accepted),"
+		" coalesce(sum(d.n), 0), min(p.step), max(p.step),"
+		" (SELECT group_concat(coalesce(verified, 0)) FROM nth LEFT JOIN deep a ON depth = i AND"
+		" a.drafter IS p.drafter) AS \":list\","
+		" (SELECT group_concat(coalesce(accepted, 0)) FROM nth LEFT JOIN deep a ON depth = i AND"
+		" a.drafter IS p.drafter) AS \":list\""
+		" FROM part p LEFT JOIN drawn d ON d.step = p.step AND d.request = p.request"
+		" GROUP BY drafter ORDER BY min(p.seq)" },
+	/* of each what was told last */
+	{ "shadows", EXPORT_ARRAY, 64, INT64_MAX,
+		"SELECT coalesce(drafter, ''), used, step, steps, tokens, nodes, predicted, measured,"
+		" verified AS \":counts\", accepted AS \":counts\" FROM (SELECT min(seq) AS first, max(seq)"
+		" AS last FROM shadow WHERE seq <= ?1 GROUP BY drafter) JOIN shadow ON seq = last"
+		" ORDER BY first" },
+	{ "prices", EXPORT_ARRAY, 200000, INT64_MAX,
+		"SELECT step, request, pos, kl, best IS exact_best FROM price WHERE seq <= ?1" },
+};
+enum { N_LISTS = sizeof lists / sizeof *lists };
+
+static int write_data(struct exporter *x, struct reader *r, struct err *e)
 {
-	if (l->n >= most) {
-		l->left_out++;
-		return NULL;
+	const struct html *h = x->own;
+	int64_t left[N_LISTS] = { 0 };
+
+	putc('{', x->out);
+	for (int i = 0; i < N_LISTS; i++) {
+		fprintf(x->out, "\"%s\":[", lists[i].key);
+		x->n = 0;
+		if (export_rows(x, r, &lists[i], &left[i], e))
+			return -1;
+		fputs("],\n", x->out);
 	}
-	if (l->n++)
-		putc(',', l->out);
-	return l->out;
-}
-
-static FILE *any_row(struct html *h, enum html_list_id list)
-{
-	return html_row(&h->list[list], INT64_MAX);
-}
-
-void html_text(struct exporter *x, FILE *out, const char *before, struct ev_span bytes)
-{
-	char *json = text_json(bytes.data ? bytes.data : "", bytes.size);
-
-	fputs(before, out);
-	for (const char *p = json ? json : "\"\""; *p; p++)
-		if (*p == '<')
-			fputs("\\u003c", out);
-		else
-			putc(*p, out);
-	x->no_memory |= !json;
-	free(json);
-}
-
-static long long html_number(int64_t v)
-{
-	const int64_t most = INT64_C(1) << 53;
-
-	return v == EV_NULL_I || v < -1 || v > most ? -1 : v;
-}
-
-void html_numbers(FILE *out, const char *before, const int64_t *v, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		fprintf(out, "%s%lld", i ? "," : before, html_number(v[i]));
-}
-
-/* A string; a token that is not whole characters as the array of its bytes, which the page joins.
- */
-static void put_token(struct exporter *x, FILE *out, int64_t id)
-{
-	const struct ev_text *t = ev_texts_get(&x->texts, id);
-	const struct ev_span bytes = { t ? t->bytes : "", t ? t->size : 0 };
-
-	if (text_is_utf8(bytes.data, bytes.size)) {
-		html_text(x, out, "", bytes);
-		return;
-	}
-	for (size_t i = 0; i < bytes.size; i++)
-		fprintf(out, "%c%d", i ? ',' : '[', ((const unsigned char *)bytes.data)[i]);
-	putc(']', out);
+	fputs("\"stages\":{", x->out);
+	for (int i = 0; i < EV_N_stage; i++)
+		fprintf(
+			x->out, "%s\"%s\":%.3f", i ? "," : "", ev_code_name("stage", i), h->stage_ns[i] / 1e6);
+	fputs("},\n\"lossy\":", x->out);
+	export_text(x, x->lossy, strlen(x->lossy));
+	fprintf(x->out, ",\n\"preempted\":%lld,\n\"left_out\":{", (long long)h->preempted);
+	for (int i = 0; i < N_LISTS; i++)
+		fprintf(x->out, "%s\"%s\":%lld", i ? "," : "", lists[i].key, (long long)left[i]);
+	fputs("}}", x->out);
+	return 0;
 }
 
 static int begin(struct exporter *x, struct err *e)
 {
-	struct html *h = calloc(1, sizeof *h);
-	bool ok = h && html_views_begin(h);
-
-	x->own = h;
-	for (int i = 0; ok && i < HTML_N_LISTS; i++) {
-		struct html_list *l = &h->list[i];
-
-		l->out = open_memstream(&l->text, &l->size);
-		ok = l->out != NULL;
-	}
-	return ok ? 0 : err_set(e, ERR_MEMORY, "no memory for a page");
-}
-
-static void on_session(struct exporter *x, struct html *h, const struct ev_session *s)
-{
-	FILE *out = any_row(h, HTML_session);
-
-	html_text(x, out, "{\"model\":", s->model_name);
-	html_text(x, out, ",\"backend\":", s->backend);
-	html_text(x, out, ",\"isa\":", s->isa);
-	html_text(x, out, ",\"version\":", s->version);
-	fprintf(out, ",\"unix_ms\":%lld,\"pages\":%lld,\"page_size\":%lld,\"layers\":%lld}",
-		html_number(s->unix_ns / 1000000), html_number(s->pages), html_number(s->page_size),
-		html_number(s->n_layers));
-}
-
-static void on_request(struct exporter *x, struct html *h, const struct ev_request *r, int64_t t_ns)
-{
-	FILE *out = any_row(h, HTML_requests);
-
-	fprintf(out, "{\"id\":%lld,\"kind\":\"%s\",\"parent\":%lld,\"prompt\":%lld,\"t\":%.3f",
-		html_number(r->request), ev_code_name("request_kind", r->kind), html_number(r->parent),
-		html_number(r->n_prompt), (double)t_ns / 1e6);
-	html_text(x, out, ",\"text\":", r->text);
-	export_json_real(out, ",\"temperature\":", r->temperature);
-	putc('}', out);
-}
-
-static void candidates(struct exporter *x, FILE *out, struct ev_span b)
-{
-	struct ev_candidate c;
-
-	putc('[', out);
-	for (size_t i = 0; i < TOP && ev_item(b, i, &c, sizeof c); i++) {
-		fputs(i ? ",[" : "[", out);
-		if (ev_texts_get(&x->texts, c.id))
-			put_token(x, out, c.id);
-		else
-			fprintf(out, "\"<%u>\"", c.id);
-		export_json_real(out, ",", (double)c.p);
-		putc(']', out);
-	}
-	putc(']', out);
-}
-
-static void on_token(struct exporter *x, struct html *h, const struct ev_token *t, int64_t t_ns)
-{
-	FILE *out = html_row(&h->list[HTML_tokens], MOST_TOKENS);
-
-	if (!out)
-		return;
-	fprintf(out, "[%lld,%lld,", html_number(t->request), html_number(t->pos));
-	put_token(x, out, t->id);
-	export_json_real(out, ",", t->p);
-	export_json_real(out, ",", t->entropy);
-	fprintf(out, ",\"%s\",%lld,%.3f,%d,", ev_code_name("source", t->source), html_number(t->step),
-		(double)t_ns / 1e6, t->is_end == 1);
-	candidates(x, out, t->candidates);
-	putc(']', out);
-}
-
-/* Step, request, position, KL in nats, whether the exact twin's most probable token is the same. */
-static void on_price(struct html *h, const struct ev_price *p)
-{
-	FILE *out = html_row(&h->list[HTML_prices], MOST_TOKENS);
-
-	if (!out)
-		return;
-	HTML_NUMBERS(out, "[", p->step, p->request, p->pos);
-	export_json_real(out, ",", p->kl);
-	fprintf(out, ",%d]", p->best == p->exact_best);
-}
-
-static void on_step(struct html *h, const struct ev_step *s, int64_t t_ns)
-{
-	FILE *out = html_row(&h->list[HTML_steps], HTML_MOST_STEPS);
-
-	h->step = html_number(s->step);
-	if (!out)
-		return;
-	fprintf(out, "[%.3f", (double)t_ns / 1e6);
-	HTML_NUMBERS(out, ",", s->step, s->ns, s->rows, s->prefill_rows, s->draft_rows, s->tokens,
-		s->accepted, s->rejected, s->pages_used, s->pages_cached, s->running, s->waiting,
-		s->pages_shared, s->evicted, s->kernel_ns);
-	putc(']', out);
-}
-
-static void on_time(struct html *h, struct ev_span stages)
-{
-	struct ev_stage_time s;
-
-	for (size_t i = 0; ev_item(stages, i, &s, sizeof s); i++)
-		if (s.stage < EV_N_stage)
-			h->stage_ns[s.stage] += (double)s.ns;
-}
-
-/* After its time the latencies, ns: queue, TTFT, ITL p50 and p99, end to end; -1: not known. */
-static void on_finish(struct html *h, const struct ev_finish *f, int64_t t_ns)
-{
-	FILE *out = any_row(h, HTML_finishes);
-
-	fprintf(out, "[%lld,\"%s\",%lld,%.3f", html_number(f->request),
-		ev_code_name("finish", f->reason), html_number(f->hit), (double)t_ns / 1e6);
-	HTML_NUMBERS(
-		out, ",", f->queue_ns, f->first_token_ns, f->itl_p50_ns, f->itl_p99_ns, f->total_ns);
-	putc(']', out);
-}
-
-static void on_page(FILE *out, int64_t step, const struct ev_page *p)
-{
-	HTML_NUMBERS(out, "[", step, p->page, p->action, p->request);
-	putc(']', out);
+	x->own = calloc(1, sizeof(struct html));
+	return x->own ? 0 : err_set(e, ERR_MEMORY, "no memory for a page");
 }
 
 static void event(struct exporter *x, const struct event *ev)
 {
 	struct html *h = x->own;
+	struct ev_stage_time s;
 
-	switch (ev->kind) {
-	case EV_session: on_session(x, h, &ev->u.session); break;
-	case EV_request: on_request(x, h, &ev->u.request, ev->t_ns); break;
-	case EV_token: on_token(x, h, &ev->u.token, ev->t_ns); break;
-	case EV_price: on_price(h, &ev->u.price); break;
-	case EV_step: on_step(h, &ev->u.step, ev->t_ns); break;
-	case EV_time: on_time(h, ev->u.time.stages); break;
-	case EV_page:
-		if (h->list[HTML_steps].n < HTML_MOST_STEPS)
-			on_page(any_row(h, HTML_pages), h->step + 1, &ev->u.page);
-		break;
-	case EV_preempt: h->preempted++; break;
-	case EV_finish: on_finish(h, &ev->u.finish, ev->t_ns); break;
-	default: break;
-	}
-	html_views_event(x, h, ev);
+	h->preempted += ev->kind == EV_preempt;
+	for (size_t i = 0; ev->kind == EV_time && ev_item(ev->u.time.stages, i, &s, sizeof s); i++)
+		if (s.stage < EV_N_stage)
+			h->stage_ns[s.stage] += (double)s.ns;
 }
 
-static void write_data(struct exporter *x, struct html *h)
-{
-#define X(name) #name,
-	static const char *const key[] = { HTML_LISTS(X) };
-#undef X
-
-	putc('{', x->out);
-	for (int i = 0; i < HTML_N_LISTS; i++)
-		fprintf(x->out, "\"%s\":[%s],\n", key[i], h->list[i].text ? h->list[i].text : "");
-	fputs("\"stages\":{", x->out);
-	for (int i = 0; i < EV_N_stage; i++)
-		fprintf(
-			x->out, "%s\"%s\":%.3f", i ? "," : "", ev_code_name("stage", i), h->stage_ns[i] / 1e6);
-	html_text(x, x->out, "},\n\"lossy\":", ev_text(x->lossy));
-	fprintf(x->out, ",\n\"preempted\":%lld,\n\"left_out\":{", (long long)h->preempted);
-	for (int i = 0; i < HTML_N_LISTS; i++)
-		fprintf(x->out, "%s\"%s\":%lld", i ? "," : "", key[i], (long long)h->list[i].left_out);
-	fputs("}}", x->out);
-}
-
-static void close_lists(struct exporter *x, struct html *h)
-{
-	if (h->list[HTML_N_LISTS - 1].out)
-		html_views_end(x, h);
-	for (int i = 0; i < HTML_N_LISTS; i++)
-		if (h->list[i].out && fclose(h->list[i].out))
-			x->no_memory = true;
-}
-
-static void end(struct exporter *x)
+static int end(struct exporter *x, struct reader *r, struct err *e)
 {
 	static const char mark[] = "@DATA@";
-	struct html *h = x->own;
 	const char *at = strstr(export_page, mark);
+	int rc = 0;
 
-	if (!h)
-		return;
-	close_lists(x, h);
-	if (at && !x->no_memory) {
+	if (r) {
 		fwrite(export_page, 1, (size_t)(at - export_page), x->out);
-		write_data(x, h);
+		sqlite3_exec(reader_db(r), "BEGIN", NULL, NULL, NULL);
+		rc = write_data(x, r, e);
+		sqlite3_exec(reader_db(r), "COMMIT", NULL, NULL, NULL);
 		fputs(at + strlen(mark), x->out);
 	}
-	for (int i = 0; i < HTML_N_LISTS; i++)
-		free(h->list[i].text);
-	free(h->drafting);
-	free(h);
+	free(x->own);
+	return rc;
 }
 
-const struct export_ops export_html = {
-	.name = "html", .engine = true, .begin = begin, .event = event, .end = end
-};
+const struct export_ops export_html = { .name = "html",
+	.engine = true,
+	.kinds = EV_BIT(vocab) | EV_BIT(preempt) | EV_BIT(time),
+	.begin = begin,
+	.event = event,
+	.end = end };

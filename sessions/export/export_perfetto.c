@@ -6,303 +6,173 @@
  * A step's kernel stages and its drafters have measured lengths but no recorded order in time: they
  * are laid one after the other from the step's start, stages in the order of a layer, each as long
  * as all its layers together. */
+#include <sqlite3.h>
+
 #include "sessions/export/export_impl.h"
+#include "trace/reader.h"
 
-enum { PID_REQUESTS = 1, PID_BATCH, PID_KERNELS, PID_COUNTERS, MAX_BATCH = 256, MAX_OPEN = 4096 };
-
-struct open_request {
-	int64_t id, arrived, admitted, first, lost; /* ns; -1: not yet; lost: its pages, and waits */
-};
-
-struct perfetto {
-	struct open_request *open; /* [MAX_OPEN] a ring by request number */
-	struct ev_batch batch[MAX_BATCH];
-	int n_batch;
-	bool slot_named[MAX_BATCH];
+struct perfetto { /* of the step that goes on */
 	struct ev_stage_time stage[EV_N_stage];
 	int n_stages;
-	int64_t now; /* ns; of the newest event */
 };
 
-static double us(int64_t ns)
-{
-	return (double)ns / 1e3;
-}
+/* ---- what is had by queries ---- */
 
-static void comma(struct exporter *x)
-{
-	fputs(x->n++ ? ",\n" : "\n", x->out);
-}
+/* 1: requests, 2: batch, 3: kernels, 4: counters. rest: more columns, which are arguments, and
+ * where they come from. */
+#define EVENT_OF(sql)                                                                              \
+	{                                                                                              \
+		NULL, EXPORT_EVENT, INT64_MAX, INT64_MAX, sql                                              \
+	}
+#define SLICE(pid, tid, from, until, name, rest)                                                   \
+	"SELECT 'X' AS ph, " pid " AS pid, " tid " AS tid, " from " AS \"ts:us\", max(" until          \
+	" - " from ", 0) AS \"dur:us\", " name " AS name, 0 AS args" rest
+#define INSTANT(pid, tid, name, rest)                                                              \
+	EVENT_OF("SELECT 'i' AS ph, 't' AS s, " pid " AS pid, " tid                                    \
+			 " AS tid, t_ns AS \"ts:us\", " name " AS name, 0 AS args" rest)
+#define THREAD(pid, tid, name, rest)                                                               \
+	EVENT_OF("SELECT 'M' AS ph, " pid " AS pid, " tid                                              \
+			 " AS tid, 'thread_name' AS name, 0 AS args, " name " AS name" rest)
+#define COUNTER(name, value, where)                                                                \
+	EVENT_OF("SELECT 'C' AS ph, 4 AS pid, t_ns AS \"ts:us\", '" name                               \
+			 "' AS name, 0 AS args, CAST(" value                                                   \
+			 " AS REAL) AS value FROM step WHERE seq <= ?1" where " ORDER BY seq")
+/* A step's time ends with its event. */
+#define BEGAN "(s.t_ns - CASE WHEN s.ns > 0 AND s.ns < s.t_ns THEN s.ns ELSE 0 END)"
+/* Of each request when it came, was admitted and had its first token, and when it ended, or the
+ * recording. */
+#define REQUESTS                                                                                   \
+	"WITH admitted AS (SELECT request, min(t_ns) AS ns FROM admit WHERE seq <= ?1 GROUP BY"        \
+	" request), first AS (SELECT request, min(t_ns) AS ns FROM token WHERE seq <= ?1 GROUP BY"     \
+	" request), life AS (SELECT r.request AS id, r.t_ns AS came, a.ns AS entered, t.ns AS spoke,"  \
+	" coalesce(f.t_ns, ?2) AS ended, f.* FROM request r"                                           \
+	" LEFT JOIN admitted a ON a.request = r.request LEFT JOIN first t ON t.request = r.request"    \
+	" LEFT JOIN finish f ON f.request = r.request WHERE r.seq <= ?1"                               \
+	" ORDER BY coalesce(f.seq, 1 << 62), r.seq) "
 
-static void name(struct exporter *x, int pid, int64_t tid, const char *what, const char *text)
+static const struct export_list lists[] = {
+	THREAD("1", "request", "printf('request %d (%s)', request, code_name('request_kind', kind))",
+		" FROM request WHERE seq <= ?1"),
+	EVENT_OF(
+		REQUESTS SLICE("1", "id", "came", "coalesce(entered, ended)", "'queue'", " FROM life")),
+	EVENT_OF(REQUESTS SLICE("1", "id", "entered", "coalesce(spoke, ended)", "'prompt'",
+		", hit AS cached FROM life WHERE entered NOT NULL")),
+	EVENT_OF(REQUESTS SLICE("1", "id", "spoke", "ended", "'answer'",
+		", generated AS tokens, iif(seq, code_name('finish', reason), NULL) AS reason,"
+		" first_token_ns AS \"ttft_ms:ms6\", itl_p50_ns AS \"itl_p50_ms:ms6\","
+		" itl_p99_ns AS \"itl_p99_ms:ms6\", total_ns AS \"e2e_ms:ms6\" FROM life"
+		" WHERE spoke NOT NULL")),
+	/* within its prompt or answer: from the loss of its pages until it is admitted again */
+	EVENT_OF(SLICE("1", "request", "lost", "t_ns", "'preempted'",
+		" FROM (SELECT request, t_ns, (SELECT max(t_ns) FROM preempt p WHERE p.request ="
+		" a.request AND p.seq < a.seq) AS lost FROM admit a WHERE readmitted = 1 AND seq <= ?1)"
+		" WHERE lost NOT NULL")),
+	INSTANT("1", "request", "'preempted'", ", pages, favour FROM preempt WHERE seq <= ?1"),
+	INSTANT("1", "request", "'draft rejected'",
+		", pos FROM draft WHERE verdict = {verdict.rejected} AND seq <= ?1"),
+	INSTANT("4", "1", "'page evicted'",
+		", page FROM page WHERE action = {page_action.evict} AND seq <= ?1"),
+	EVENT_OF(SLICE("3", "1", BEGAN, "s.t_ns", "'step'",
+		", step, rows, tokens, bytes, ops FROM step s WHERE seq <= ?1")),
+	THREAD("2", "slot + 1", "printf('slot %d', slot)",
+		" FROM (SELECT DISTINCT slot FROM batch WHERE slot >= 0 AND seq <= ?1)"),
+	EVENT_OF(
+		SLICE("2", "slot + 1", BEGAN, "s.t_ns", "printf('%s %d', code_name('work', work), request)",
+			", request, pos, b.rows FROM batch b JOIN step s ON s.step = b.step WHERE b.slot >= 0"
+			" AND s.seq <= ?1")),
+	COUNTER("pages read by requests", "pages_used", ""),
+	COUNTER("pages only cached", "pages_cached", ""),
+	COUNTER("pages shared", "pages_shared", ""),
+	COUNTER("running", "running", ""),
+	COUNTER("waiting", "waiting", ""),
+	COUNTER("tokens a second", "tokens * 1e9 / ns", " AND ns > 0"),
+};
+
+/* ---- the stages of a step, event by event ---- */
+
+static void name(struct exporter *x, int pid, int tid, const char *what, const char *text)
 {
-	comma(x);
-	fprintf(x->out,
-		"{\"ph\":\"M\",\"pid\":%d,\"tid\":%lld,\"name\":\"%s\",\"args\":{\"name\":", pid,
-		(long long)tid, what);
+	fprintf(x->out, "%s{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"args\":{\"name\":",
+		x->n++ ? ",\n" : "\n", pid, tid, what);
 	export_json_text(x, text, strlen(text));
 	fputs("}}", x->out);
 }
 
-/* Leaves "args" open for the caller, who closes both braces. */
-static void slice(
-	struct exporter *x, int pid, int64_t tid, const char *text, int64_t from, int64_t to)
+/* The caller closes "args" and all. Returns where it ends. */
+static int64_t slice(struct exporter *x, const char *text, int64_t from, uint64_t ns, int64_t end)
 {
-	comma(x);
-	fprintf(x->out, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%lld,\"ts\":%.3f,\"dur\":%.3f,\"name\":", pid,
-		(long long)tid, us(from), us(to > from ? to - from : 0));
-	export_json_text(x, text, strlen(text));
-	fputs(",\"args\":{", x->out);
-}
+	const int64_t until = ns < (uint64_t)(end - from) ? from + (int64_t)ns : end;
 
-static void instant(struct exporter *x, int pid, int64_t tid, const char *text, int64_t at)
-{
-	comma(x);
 	fprintf(x->out,
-		"{\"ph\":\"i\",\"s\":\"t\",\"pid\":%d,\"tid\":%lld,\"ts\":%.3f,\"name\":\"%s\",\"args\":{",
-		pid, (long long)tid, us(at), text);
-}
-
-static void counter(struct exporter *x, const char *what, int64_t at, double value)
-{
-	comma(x);
-	fprintf(x->out, "{\"ph\":\"C\",\"pid\":%d,\"ts\":%.3f,\"name\":\"%s\",\"args\":{", PID_COUNTERS,
-		us(at), what);
-	export_json_real(x->out, "\"value\":", value);
-	fputs("}}", x->out);
-}
-
-static int begin(struct exporter *x, struct err *e)
-{
-	struct perfetto *p = calloc(1, sizeof *p);
-
-	x->own = p;
-	if (p)
-		p->open = calloc(MAX_OPEN, sizeof *p->open);
-	if (!p || !p->open)
-		return err_set(e, ERR_MEMORY, "out of memory");
-	fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", x->out);
-	name(x, PID_BATCH, 0, "process_name", "batch");
-	name(x, PID_KERNELS, 0, "process_name", "kernels");
-	name(x, PID_COUNTERS, 0, "process_name", "counters");
-	name(x, PID_KERNELS, 1, "thread_name", "steps");
-	name(x, PID_KERNELS, 2, "thread_name", "stages (lengths measured, laid end to end)");
-	return 0;
-}
-
-static struct open_request *request(struct perfetto *p, int64_t id)
-{
-	struct open_request *r = &p->open[(uint64_t)id % MAX_OPEN];
-
-	return r->id == id ? r : NULL;
-}
-
-static void on_request(
-	struct exporter *x, struct perfetto *p, const struct ev_request *q, int64_t t)
-{
-	char text[64];
-
-	if (q->request < 1)
-		return;
-	p->open[(uint64_t)q->request % MAX_OPEN] = (struct open_request){
-		.id = q->request, .arrived = t, .admitted = -1, .first = -1, .lost = -1
-	};
-	snprintf(text, sizeof text, "request %lld (%s)", (long long)q->request,
-		ev_code_name("request_kind", q->kind));
-	name(x, PID_REQUESTS, q->request, "thread_name", text);
-}
-
-static void put_ms(struct exporter *x, const char *what, int64_t ns)
-{
-	if (ns != EV_NULL_I)
-		fprintf(x->out, ",\"%s\":%.6f", what, (double)ns / 1e6);
-}
-
-/* A slice within its prompt or answer: from the loss of its pages until it is admitted again. */
-static void on_admit(struct exporter *x, struct open_request *r, int64_t t)
-{
-	if (!r)
-		return;
-	if (r->admitted < 0)
-		r->admitted = t;
-	if (r->lost >= 0) {
-		slice(x, PID_REQUESTS, r->id, "preempted", r->lost, t);
-		fputs("}}", x->out);
-	}
-	r->lost = -1;
-}
-
-static void on_preempt(
-	struct exporter *x, struct open_request *r, const struct ev_preempt *v, int64_t t)
-{
-	if (r)
-		r->lost = t;
-	instant(x, PID_REQUESTS, v->request, "preempted", t);
-	fprintf(x->out, "\"pages\":%lld,\"favour\":%lld}}", (long long)v->pages, (long long)v->favour);
-}
-
-static void put_finish(struct exporter *x, const struct ev_finish *f)
-{
-	fprintf(x->out, "\"tokens\":%lld,\"reason\":\"%s\"", (long long)f->generated,
-		ev_code_name("finish", f->reason));
-	put_ms(x, "ttft_ms", f->first_token_ns);
-	put_ms(x, "itl_p50_ms", f->itl_p50_ns);
-	put_ms(x, "itl_p99_ms", f->itl_p99_ns);
-	put_ms(x, "e2e_ms", f->total_ns);
-}
-
-/* f NULL: the recording ends before it does. */
-static void on_finish(
-	struct exporter *x, struct open_request *r, const struct ev_finish *f, int64_t t)
-{
-	const int64_t from = r->admitted < 0 ? t : r->admitted;
-
-	slice(x, PID_REQUESTS, r->id, "queue", r->arrived, from);
-	fputs("}}", x->out);
-	if (r->admitted >= 0) {
-		slice(x, PID_REQUESTS, r->id, "prompt", from, r->first < 0 ? t : r->first);
-		if (f)
-			fprintf(x->out, "\"cached\":%lld", (long long)f->hit);
-		fputs("}}", x->out);
-	}
-	if (r->first >= 0) {
-		slice(x, PID_REQUESTS, r->id, "answer", r->first, t);
-		if (f)
-			put_finish(x, f);
-		fputs("}}", x->out);
-	}
-	r->id = 0;
-}
-
-static void end(struct exporter *x)
-{
-	struct perfetto *p = x->own;
-	char requests[sizeof x->lossy + 32];
-
-	if (!p)
-		return;
-	for (int i = 0; p->open && i < MAX_OPEN; i++)
-		if (p->open[i].id)
-			on_finish(x, &p->open[i], NULL, p->now);
-	snprintf(requests, sizeof requests, *x->lossy ? "requests, LOSSY %s" : "requests", x->lossy);
-	name(x, PID_REQUESTS, 0, "process_name", requests);
-	fputs("\n],\"otherData\":{\"lossy\":", x->out);
-	export_json_text(x, x->lossy, strlen(x->lossy));
-	fputs("}}\n", x->out);
-	free(p->open);
-	free(p);
-}
-
-static void on_batch(struct exporter *x, struct perfetto *p, const struct ev_batch *b)
-{
-	char text[32];
-
-	if (p->n_batch == MAX_BATCH || b->slot < 0 || b->slot >= MAX_BATCH)
-		return;
-	p->batch[p->n_batch++] = *b;
-	if (!p->slot_named[b->slot]) {
-		p->slot_named[b->slot] = true;
-		snprintf(text, sizeof text, "slot %lld", (long long)b->slot);
-		name(x, PID_BATCH, b->slot + 1, "thread_name", text);
-	}
-}
-
-static void write_stages(
-	struct exporter *x, const struct perfetto *p, int64_t drafters_ns, int64_t from, int64_t to)
-{
-	for (int i = 0; i < p->n_stages; i++) {
-		const struct ev_stage_time *s = &p->stage[i];
-		int64_t until = s->ns < (uint64_t)(to - from) ? from + (int64_t)s->ns : to;
-
-		slice(x, PID_KERNELS, 2, ev_code_name("stage", (int64_t)s->stage), from, until);
-		fprintf(x->out, "\"bytes\":%llu,\"ops\":%llu}}", (unsigned long long)s->bytes,
-			(unsigned long long)s->ops);
-		from = until;
-	}
-	if (drafters_ns > 0) {
-		slice(
-			x, PID_KERNELS, 2, "drafters", from, drafters_ns < to - from ? from + drafters_ns : to);
-		fputs("}}", x->out);
-	}
+		"%s{\"ph\":\"X\",\"pid\":3,\"tid\":2,\"ts\":%.3f,\"dur\":%.3f,\"name\":\"%s\",\"args\":{",
+		x->n++ ? ",\n" : "\n", (double)from / 1e3, (double)(until - from) / 1e3, text);
+	return until;
 }
 
 static void on_step(struct exporter *x, struct perfetto *p, const struct ev_step *s, int64_t t)
 {
-	int64_t from = s->ns > 0 && s->ns < t ? t - s->ns : t;
-	char text[64];
+	int64_t at = s->ns > 0 && s->ns < t ? t - s->ns : t;
 
-	slice(x, PID_KERNELS, 1, "step", from, t);
-	fprintf(x->out, "\"step\":%lld,\"rows\":%lld,\"tokens\":%lld,\"bytes\":%lld,\"ops\":%lld}}",
-		(long long)s->step, (long long)s->rows, (long long)s->tokens, (long long)s->bytes,
-		(long long)s->ops);
-	write_stages(x, p, s->drafters_ns, from, t);
-	for (int i = 0; i < p->n_batch; i++) {
-		const struct ev_batch *b = &p->batch[i];
+	for (int i = 0; i < p->n_stages; i++) {
+		const struct ev_stage_time *k = &p->stage[i];
 
-		snprintf(
-			text, sizeof text, "%s %lld", ev_code_name("work", b->work), (long long)b->request);
-		slice(x, PID_BATCH, b->slot + 1, text, from, t);
-		fprintf(x->out, "\"request\":%lld,\"pos\":%lld,\"rows\":%lld}}", (long long)b->request,
-			(long long)b->pos, (long long)b->rows);
+		at = slice(x, ev_code_name("stage", (int64_t)k->stage), at, k->ns, t);
+		fprintf(x->out, "\"bytes\":%llu,\"ops\":%llu}}", (unsigned long long)k->bytes,
+			(unsigned long long)k->ops);
 	}
-	p->n_batch = p->n_stages = 0;
-	counter(x, "pages read by requests", t, (double)s->pages_used);
-	counter(x, "pages only cached", t, (double)s->pages_cached);
-	counter(x, "pages shared", t, (double)s->pages_shared);
-	counter(x, "running", t, (double)s->running);
-	counter(x, "waiting", t, (double)s->waiting);
-	if (s->ns > 0)
-		counter(x, "tokens a second", t, (double)s->tokens * 1e9 / (double)s->ns);
+	if (s->drafters_ns > 0) {
+		slice(x, "drafters", at, (uint64_t)s->drafters_ns, t);
+		fputs("}}", x->out);
+	}
+	p->n_stages = 0;
+}
+
+static int begin(struct exporter *x, struct err *e)
+{
+	x->own = calloc(1, sizeof(struct perfetto));
+	if (!x->own)
+		return err_set(e, ERR_MEMORY, "out of memory");
+	fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", x->out);
+	name(x, 2, 0, "process_name", "batch");
+	name(x, 3, 0, "process_name", "kernels");
+	name(x, 4, 0, "process_name", "counters");
+	name(x, 3, 1, "thread_name", "steps");
+	name(x, 3, 2, "thread_name", "stages (lengths measured, laid end to end)");
+	return 0;
 }
 
 /* A forged time must not overflow: 2^53 ns are a hundred days. */
-static int64_t time_of(const struct event *ev)
-{
-	const int64_t most = INT64_C(1) << 53;
-
-	return ev->t_ns < 0 ? 0 : ev->t_ns > most ? most : ev->t_ns;
-}
-
 static void event(struct exporter *x, const struct event *ev)
 {
+	const int64_t most = INT64_C(1) << 53, t = ev->t_ns < 0 ? 0 : ev->t_ns > most ? most : ev->t_ns;
 	struct perfetto *p = x->own;
-	struct open_request *r;
-	int64_t t = time_of(ev);
 
-	p->now = t;
-	switch (ev->kind) {
-	case EV_request: on_request(x, p, &ev->u.request, t); break;
-	case EV_admit: on_admit(x, request(p, ev->u.admit.request), t); break;
-	case EV_token:
-		if ((r = request(p, ev->u.token.request)) && r->first < 0)
-			r->first = t;
-		break;
-	case EV_finish:
-		if ((r = request(p, ev->u.finish.request)))
-			on_finish(x, r, &ev->u.finish, t);
-		break;
-	case EV_batch: on_batch(x, p, &ev->u.batch); break;
-	case EV_time:
+	if (ev->kind == EV_time)
 		p->n_stages = (int)ev_items(ev->u.time.stages, p->stage, sizeof *p->stage, EV_N_stage);
-		break;
-	case EV_step: on_step(x, p, &ev->u.step, t); break;
-	case EV_preempt: on_preempt(x, request(p, ev->u.preempt.request), &ev->u.preempt, t); break;
-	case EV_page:
-		if (ev->u.page.action != EV_PAGE_evict)
-			break;
-		instant(x, PID_COUNTERS, 1, "page evicted", t);
-		fprintf(x->out, "\"page\":%lld}}", (long long)ev->u.page.page);
-		break;
-	case EV_draft:
-		if (ev->u.draft.verdict != EV_VERDICT_rejected)
-			break;
-		instant(x, PID_REQUESTS, ev->u.draft.request, "draft rejected", t);
-		fprintf(x->out, "\"pos\":%lld}}", (long long)ev->u.draft.pos);
-		break;
-	default: break;
-	}
+	else if (ev->kind == EV_step)
+		on_step(x, p, &ev->u.step, t);
 }
 
-const struct export_ops export_perfetto = {
-	.name = "perfetto", .engine = true, .begin = begin, .event = event, .end = end
-};
+static int end(struct exporter *x, struct reader *r, struct err *e)
+{
+	char requests[sizeof x->lossy + 32];
+	int64_t left = 0;
+	int rc = 0;
+
+	for (size_t i = 0; r && !rc && i < sizeof lists / sizeof *lists; i++)
+		rc = export_rows(x, r, &lists[i], &left, e);
+	snprintf(requests, sizeof requests, *x->lossy ? "requests, LOSSY %s" : "requests", x->lossy);
+	name(x, 1, 0, "process_name", requests);
+	fputs("\n],\"otherData\":{\"lossy\":", x->out);
+	export_json_text(x, x->lossy, strlen(x->lossy));
+	fputs("}}\n", x->out);
+	free(x->own);
+	return rc;
+}
+
+const struct export_ops export_perfetto = { .name = "perfetto",
+	.engine = true,
+	.kinds = EV_BIT(time),
+	.begin = begin,
+	.event = event,
+	.end = end };

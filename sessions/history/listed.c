@@ -22,11 +22,12 @@ struct listing {
 	struct err *e;
 };
 
-/* The first row of a statement; NULL: there is none, or reading failed. Finalize it. */
+/* The first row of a statement; NULL: there is none, or reading failed, now or before. Finalize
+ * it. */
 static sqlite3_stmt *first_row(struct listing *l, const char *sql)
 {
 	sqlite3_stmt *s = NULL;
-	int rc = schema_prepare(l->f->db, sql, &s);
+	int rc = l->e->code ? SQLITE_DONE : schema_prepare(l->f->db, sql, &s);
 
 	rc = rc ? rc : sqlite3_step(s);
 	if (rc == SQLITE_ROW)
@@ -73,7 +74,7 @@ static void read_session(struct listing *l)
 
 static int64_t read_number(struct listing *l, const char *sql)
 {
-	sqlite3_stmt *s = l->e->code ? NULL : first_row(l, sql);
+	sqlite3_stmt *s = first_row(l, sql);
 	int64_t n = s ? sqlite3_column_int64(s, 0) : 0;
 
 	sqlite3_finalize(s);
@@ -82,15 +83,13 @@ static int64_t read_number(struct listing *l, const char *sql)
 
 static void read_questions(struct listing *l)
 {
-	sqlite3_stmt *s =
-		l->e->code ? NULL : first_row(l, "SELECT text " QUESTIONS " ORDER BY seq LIMIT 1");
+	sqlite3_stmt *s = first_row(l, "SELECT text " QUESTIONS " ORDER BY seq LIMIT 1");
 	const char *text = s ? (const char *)sqlite3_column_text(s, 0) : NULL;
 
 	text = text ? with_files_typed(text) : "";
 	take_line(l->out->text, text, strlen(text));
 	sqlite3_finalize(s);
-	s = l->e->code ? NULL
-				   : first_row(l, "SELECT substr(name, 1, 60) FROM lesson ORDER BY seq LIMIT 1");
+	s = first_row(l, "SELECT substr(name, 1, 60) FROM lesson ORDER BY seq LIMIT 1");
 	if (s)
 		take_text(l->out->lesson, s, 0);
 	sqlite3_finalize(s);

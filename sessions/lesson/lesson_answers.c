@@ -114,22 +114,70 @@ int answers_read(struct answers *a, const char *path, struct err *e)
 	return rc;
 }
 
-/* ---- of a question ---- */
+/* ---- by lesson and question ---- */
 
-bool answers_same(const struct answer *a, const struct answer *b)
+static int apart(int64_t a, int64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+int answers_order(const void *x, const void *y)
+{
+	const struct answered *a = x, *b = y;
+	int d = apart(a->lesson, b->lesson);
+
+	d = d ? d : apart(a->part, b->part);
+	d = d ? d : apart(a->question, b->question);
+	d = d ? d : !a->a->predicted - !b->a->predicted;
+	if (d || !a->a->predicted)
+		return d ? d : apart(a->a - b->a, 0);
+	d = (a->a->value > b->a->value) - (a->a->value < b->a->value);
+	d = d ? d : strcmp(a->a->predicted, b->a->predicted);
+	return d ? d : apart(a->a - b->a, 0);
+}
+
+static bool same_question(const struct answer *a, const struct answer *b)
 {
 	return !strcmp(a->lesson, b->lesson) && !strcmp(a->question, b->question) && a->ask == b->ask;
 }
 
-struct spread answers_spread(const struct answers *a, const struct answer *like, bool measured)
+struct answered *answers_sorted(const struct answers *a)
 {
-	double *v = calloc((size_t)a->n, sizeof *v);
+	struct answered *c = calloc((size_t)a->n, sizeof *c);
+
+	for (int32_t i = 0, k; c && i < a->n; i++) {
+		c[i].a = &a->at[i];
+		for (k = 0; strcmp(a->at[k].lesson, a->at[i].lesson) != 0;)
+			k++;
+		c[i].lesson = k;
+		for (; !same_question(&a->at[k], &a->at[i]);)
+			k++;
+		c[i].question = k;
+		c[i].part = a->at[k].part;
+	}
+	if (c)
+		qsort(c, (size_t)a->n, sizeof *c, answers_order);
+	return c;
+}
+
+int32_t answers_run(const struct answered *c, int32_t n, bool question)
+{
+	int32_t k = 1;
+
+	while (k < n && c[k].lesson == c->lesson && (!question || c[k].question == c->question))
+		k++;
+	return k;
+}
+
+struct spread answers_spread(const struct answered *c, int32_t n, bool measured)
+{
+	double *v = calloc((size_t)n, sizeof *v);
 	struct spread s = { 0 };
 
-	for (int32_t i = 0; v && i < a->n; i++) {
-		double x = measured ? a->at[i].measured : a->at[i].value;
+	for (int32_t i = 0; v && i < n; i++) {
+		const double x = measured ? c[i].a->measured : c[i].a->value;
 
-		if (answers_same(&a->at[i], like) && !isnan(x))
+		if (!isnan(x))
 			v[s.n++] = x;
 	}
 	if (s.n) {
@@ -142,12 +190,12 @@ struct spread answers_spread(const struct answers *a, const struct answer *like,
 	return s;
 }
 
-int answers_count(const struct answers *a, const struct answer *like, bool right)
+int answers_count(const struct answered *c, int32_t n, bool right)
 {
-	int n = 0;
+	int found = 0;
 
-	for (int32_t i = 0; i < a->n; i++)
-		n += answers_same(&a->at[i], like) && (like->ask == EV_ASK_check || a->at[i].predicted) &&
-			 (!right || a->at[i].verdict == EV_ANSWER_right);
-	return n;
+	for (int32_t i = 0; i < n; i++)
+		found += (c->a->ask == EV_ASK_check || c[i].a->predicted) &&
+				 (!right || c[i].a->verdict == EV_ANSWER_right);
+	return found;
 }

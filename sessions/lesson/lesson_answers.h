@@ -34,17 +34,30 @@ struct answers { /* all zero: none */
 int answers_read(struct answers *a, const char *path, struct err *e);
 void answers_free(struct answers *a);
 
-/* ---- of a question: all answers to the one that `like` answers ---- */
+/* ---- by lesson and question ---- */
 
-bool answers_same(const struct answer *a, const struct answer *b);
+/* An answer, and the first ones of its lesson and of its question, by which they are numbered;
+ * part: of that question where it was met first, as versions of a lesson differ. */
+struct answered {
+	const struct answer *a;
+	int32_t lesson, question;
+	int64_t part;
+};
+/* All of them: of a question by what was predicted, least first; who predicted nothing comes last.
+ * malloc'd; NULL: no memory. */
+struct answered *answers_sorted(const struct answers *a);
+int answers_order(const void *x, const void *y); /* theirs, for qsort() */
+/* How many of the first are of one lesson, or even of one question. */
+int32_t answers_run(const struct answered *c, int32_t n, bool question);
+
 struct spread {
 	double least, median, most;
 	int n;
 };
-/* Of the predictions, or of what was measured; those that are numbers. */
-struct spread answers_spread(const struct answers *a, const struct answer *like, bool measured);
+/* Of the predictions of a question, or of what was measured; those that are numbers. */
+struct spread answers_spread(const struct answered *c, int32_t n, bool measured);
 /* How many predicted, or checked; right: how many of them were right. */
-int answers_count(const struct answers *a, const struct answer *like, bool right);
+int answers_count(const struct answered *c, int32_t n, bool right);
 
-/* Writes the page of a class, lesson_html.c: complete, or no file. */
-int answers_html(const struct answers *a, const char *file, struct err *e);
+/* Writes the page of a class, lesson_html.c: complete, or no file. Sorts them otherwise. */
+int answers_html(struct answered *c, int32_t n, const char *file, struct err *e);

@@ -20,67 +20,19 @@ enum {
 	WORDS = 20
 };
 
-/* An answer, and the first ones of its lesson and of its question, by which they are numbered;
- * part: of that question where it was met first, as versions of a lesson differ. */
-struct cell {
-	const struct answer *a;
-	int32_t lesson, question;
-	int64_t part;
-};
-
 static void put(FILE *out, const char *text)
 {
 	text_xml(out, text, strlen(text));
 }
 
-/* ---- order ---- */
-
-static int apart(int64_t a, int64_t b)
-{
-	return (a > b) - (a < b);
-}
-
-/* Of a question by what was predicted, least first; who predicted nothing comes last. */
-static int by_question(const void *x, const void *y)
-{
-	const struct cell *a = x, *b = y;
-	int d = apart(a->lesson, b->lesson);
-
-	d = d ? d : apart(a->part, b->part);
-	d = d ? d : apart(a->question, b->question);
-	d = d ? d : !a->a->predicted - !b->a->predicted;
-	if (d || !a->a->predicted)
-		return d ? d : apart(a->a - b->a, 0);
-	d = (a->a->value > b->a->value) - (a->a->value < b->a->value);
-	d = d ? d : strcmp(a->a->predicted, b->a->predicted);
-	return d ? d : apart(a->a - b->a, 0);
-}
-
 static int by_reader(const void *x, const void *y)
 {
-	const struct cell *a = x, *b = y;
-	int d = apart(a->lesson, b->lesson);
+	const struct answered *a = x, *b = y;
+	int d = a->lesson - b->lesson;
 
-	d = d ? d : apart(a->a->recording, b->a->recording);
+	d = d ? d : a->a->recording - b->a->recording;
 	d = d ? d : strcmp(a->a->reader, b->a->reader);
-	return d ? d : by_question(x, y);
-}
-
-static struct cell *cells_of(const struct answers *a)
-{
-	struct cell *c = calloc((size_t)a->n, sizeof *c);
-
-	for (int32_t i = 0, k; c && i < a->n; i++) {
-		c[i].a = &a->at[i];
-		for (k = 0; strcmp(a->at[k].lesson, a->at[i].lesson) != 0;)
-			k++;
-		c[i].lesson = k;
-		for (; !answers_same(&a->at[k], &a->at[i]);)
-			k++;
-		c[i].question = k;
-		c[i].part = a->at[k].part;
-	}
-	return c;
+	return d ? d : answers_order(x, y);
 }
 
 static const char *class_of(const struct answer *a)
@@ -135,7 +87,7 @@ static int bin_of(const struct axis *x, const struct answer *a)
 			   : (int)((plot_x(x, a->value) - PLOT_X) / (BIN + 0.01));
 }
 
-static int highest(const struct axis *x, const struct cell *c, int32_t n)
+static int highest(const struct axis *x, const struct answered *c, int32_t n)
 {
 	int pile[BINS] = { 0 }, most = 1;
 
@@ -147,7 +99,7 @@ static int highest(const struct axis *x, const struct cell *c, int32_t n)
 
 /* base: the y of the axis; step: from a dot to the next above it. */
 static void put_dots(
-	FILE *out, const struct axis *x, const struct cell *c, int32_t n, double base, double step)
+	FILE *out, const struct axis *x, const struct answered *c, int32_t n, double base, double step)
 {
 	int pile[BINS] = { 0 };
 
@@ -186,7 +138,8 @@ static void put_axis(
 			plot_x(x, m.median), m.median);
 }
 
-static void put_found(FILE *out, const struct axis *x, const struct cell *c, int32_t n, double base)
+static void put_found(
+	FILE *out, const struct axis *x, const struct answered *c, int32_t n, double base)
 {
 	for (int32_t i = 0; i < n; i++)
 		if (isfinite(c[i].a->measured))
@@ -195,7 +148,7 @@ static void put_found(FILE *out, const struct axis *x, const struct cell *c, int
 }
 
 static void put_numbers(
-	FILE *out, const struct cell *c, int32_t n, struct spread p, struct spread m)
+	FILE *out, const struct answered *c, int32_t n, struct spread p, struct spread m)
 {
 	const struct axis x = axis_of(p, m);
 	const int most = highest(&x, c, n);
@@ -210,7 +163,7 @@ static void put_numbers(
 
 /* ---- words ---- */
 
-static void put_words(FILE *out, const struct cell *c, int32_t n)
+static void put_words(FILE *out, const struct answered *c, int32_t n)
 {
 	int32_t i = 0, k, rows = 0;
 
@@ -240,7 +193,7 @@ static void put_spread(FILE *out, const char *word, struct spread s)
 }
 
 /* What was measured in words, where it is no number: of the first reader whose run got there. */
-static void put_found_words(FILE *out, const struct cell *c, int32_t n)
+static void put_found_words(FILE *out, const struct answered *c, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++)
 		if (c[i].a->found && isnan(c[i].a->measured)) {
@@ -251,12 +204,11 @@ static void put_found_words(FILE *out, const struct cell *c, int32_t n)
 		}
 }
 
-static void put_question(
-	FILE *out, const struct answers *all, const struct cell *c, int32_t n, int number)
+static void put_question(FILE *out, const struct answered *c, int32_t n, int number)
 {
 	const struct answer *q = c->a;
-	const struct spread p = answers_spread(all, q, false), m = answers_spread(all, q, true);
-	const int asked = answers_count(all, q, false), right = answers_count(all, q, true);
+	const struct spread p = answers_spread(c, n, false), m = answers_spread(c, n, true);
+	const int asked = answers_count(c, n, false), right = answers_count(c, n, true);
 	const bool finite = p.n && isfinite(p.least) && isfinite(p.most) &&
 						(!m.n || (isfinite(m.least) && isfinite(m.most)));
 
@@ -297,7 +249,7 @@ static void put_cell(FILE *out, const struct answer *a)
 
 /* A row: the cells of one reader, in the order of the questions. */
 static void put_reader(
-	FILE *out, const struct cell *c, int32_t n, const int32_t *question, int n_questions)
+	FILE *out, const struct answered *c, int32_t n, const int32_t *question, int n_questions)
 {
 	int32_t at = 0, right = 0, asked = 0;
 
@@ -319,14 +271,14 @@ static void put_reader(
 	fprintf(out, "<td>%d of %d</td></tr>\n", right, asked);
 }
 
-static bool one_reader(const struct cell *a, const struct cell *b)
+static bool one_reader(const struct answered *a, const struct answered *b)
 {
 	return a->a->recording == b->a->recording && !strcmp(a->a->reader, b->a->reader);
 }
 
 /* Sorts the cells, which are of one lesson, by reader. */
 static void put_readers(
-	FILE *out, struct cell *c, int32_t n, const int32_t *question, int n_questions)
+	FILE *out, struct answered *c, int32_t n, const int32_t *question, int n_questions)
 {
 	fputs("<table><tr><th>reader</th>", out);
 	for (int i = 0; i < n_questions; i++)
@@ -343,7 +295,7 @@ static void put_readers(
 
 /* ---- all ---- */
 
-static void put_lesson(FILE *out, const struct answers *all, struct cell *c, int32_t n)
+static void put_lesson(FILE *out, struct answered *c, int32_t n)
 {
 	int32_t question[COLUMNS];
 	int n_questions = 0;
@@ -352,37 +304,28 @@ static void put_lesson(FILE *out, const struct answers *all, struct cell *c, int
 	put(out, c->a->lesson);
 	fputs("</h2>\n", out);
 	for (int32_t i = 0, k; i < n; i += k) {
-		for (k = 1; i + k < n && c[i + k].question == c[i].question;)
-			k++;
+		k = answers_run(c + i, n - i, true);
 		if (n_questions == COLUMNS) {
 			fprintf(out, "<p class=\"dim\">more than %d questions: the others are left out</p>\n",
 				COLUMNS);
 			break;
 		}
 		question[n_questions++] = c[i].question;
-		put_question(out, all, c + i, k, n_questions);
+		put_question(out, c + i, k, n_questions);
 	}
 	put_readers(out, c, n, question, n_questions);
 }
 
-int answers_html(const struct answers *a, const char *file, struct err *e)
+int answers_html(struct answered *c, int32_t n, const char *file, struct err *e)
 {
-	struct cell *c = cells_of(a);
 	struct whole_file f;
 
-	if (!c)
-		return err_set(e, ERR_MEMORY, "no memory for the page");
-	if (whole_file_open(&f, file, e)) {
-		free(c);
+	if (whole_file_open(&f, file, e))
 		return -1;
-	}
 	fputs(lesson_page, f.out);
-	qsort(c, (size_t)a->n, sizeof *c, by_question);
-	for (int32_t i = 0, k; i < a->n; i += k) {
-		for (k = 1; i + k < a->n && c[i + k].lesson == c[i].lesson;)
-			k++;
-		put_lesson(f.out, a, c + i, k);
+	for (int32_t i = 0, k; i < n; i += k) {
+		k = answers_run(c + i, n - i, false);
+		put_lesson(f.out, c + i, k);
 	}
-	free(c);
 	return whole_file_close(&f, 0, e);
 }

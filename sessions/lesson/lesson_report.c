@@ -6,14 +6,6 @@ enum { BAR = 40 }; /* columns */
 
 /* ---- the table ---- */
 
-static bool seen_before(const struct answers *a, int32_t at)
-{
-	for (int32_t i = 0; i < at; i++)
-		if (answers_same(&a->at[i], &a->at[at]))
-			return true;
-	return false;
-}
-
 static void print_spread(FILE *out, const char *word, struct spread s)
 {
 	if (s.n == 1 || (s.n && s.least == s.most))
@@ -22,74 +14,56 @@ static void print_spread(FILE *out, const char *word, struct spread s)
 		fprintf(out, "  %s %g (%g to %g)", word, s.median, s.least, s.most);
 }
 
-/* By what was predicted; who left it out comes last. */
-static int by_predicted(const void *x, const void *y)
-{
-	const struct answer *a = *(struct answer *const *)x, *b = *(struct answer *const *)y;
-
-	if (!a->predicted || !b->predicted)
-		return !a->predicted - !b->predicted;
-	return isnan(a->value) || isnan(b->value) ? strcmp(a->predicted, b->predicted)
-											  : (a->value > b->value) - (a->value < b->value);
-}
-
 /* How many predicted what: a bar for each prediction, of up to so many marks. */
-static void print_bars(struct answer *const *of, int32_t n, FILE *out)
+static void print_bars(const struct answered *c, int32_t n, FILE *out)
 {
-	for (int32_t i = 0, k; i < n && of[i]->predicted; i += k) {
-		fprintf(out, "    %-12s ", of[i]->predicted);
-		for (k = 0; i + k < n && of[i + k]->predicted && !by_predicted(of + i, of + i + k); k++)
+	for (int32_t i = 0, k; i < n && c[i].a->predicted; i += k) {
+		fprintf(out, "    %-12s ", c[i].a->predicted);
+		for (k = 0; i + k < n && c[i + k].a->predicted &&
+					!strcmp(c[i].a->predicted, c[i + k].a->predicted);
+			 k++)
 			if (k < BAR)
 				putc('#', out);
 		fprintf(out, " %d\n", k);
 	}
 }
 
-static void print_who(const struct answers *a, const struct answer *like, FILE *out)
+static void print_who(const struct answer *a, FILE *out)
 {
-	struct answer **of = calloc((size_t)a->n, sizeof *of);
-	int32_t n = 0;
-
-	for (int32_t i = 0; of && i < a->n; i++)
-		if (answers_same(&a->at[i], like))
-			of[n++] = &a->at[i];
-	if (n > 1) {
-		qsort(of, (size_t)n, sizeof *of, by_predicted);
-		print_bars(of, n, out);
-	}
-	for (int32_t i = 0; i < n; i++)
-		fprintf(out, "    %-20s %s -> %s  %s\n", of[i]->reader,
-			of[i]->predicted ? of[i]->predicted : "left out",
-			of[i]->found ? of[i]->found : "not measured",
-			of[i]->verdict == EV_ANSWER_right   ? "right"
-			: of[i]->verdict == EV_ANSWER_wrong ? "wrong"
-												: "");
-	free(of);
+	fprintf(out, "    %-20s %s -> %s  %s\n", a->reader, a->predicted ? a->predicted : "left out",
+		a->found ? a->found : "not measured",
+		a->verdict == EV_ANSWER_right   ? "right"
+		: a->verdict == EV_ANSWER_wrong ? "wrong"
+										: "");
 }
 
-static void print_table(const struct answers *a, FILE *out)
+static void print_question(const struct answered *c, int32_t n, FILE *out)
 {
-	const char *lesson = "";
+	const bool predicts = c->a->ask == EV_ASK_predict;
+	const int asked = answers_count(c, n, false);
 
-	for (int32_t i = 0; i < a->n; i++) {
-		const struct answer *q = &a->at[i];
+	fprintf(out, "  %s\n   ", c->a->question);
+	print_spread(out, "predicted", answers_spread(c, n, false));
+	if (predicts)
+		print_spread(out, "measured", answers_spread(c, n, true));
+	if (asked)
+		fprintf(out, "  %s %d of %d\n", predicts ? "right" : "holds in", answers_count(c, n, true),
+			asked);
+	else
+		fputs("  nobody predicted it\n", out);
+	if (predicts && n > 1)
+		print_bars(c, n, out);
+	for (int32_t i = 0; i < n && predicts; i++)
+		print_who(c[i].a, out);
+}
 
-		if (seen_before(a, i))
-			continue;
-		if (strcmp(lesson, q->lesson) != 0)
-			fprintf(out, "%s%s\n", *lesson ? "\n" : "", q->lesson);
-		lesson = q->lesson;
-		fprintf(out, "  %s\n   ", q->question);
-		print_spread(out, "predicted", answers_spread(a, q, false));
-		if (q->ask == EV_ASK_predict)
-			print_spread(out, "measured", answers_spread(a, q, true));
-		if (answers_count(a, q, false))
-			fprintf(out, "  %s %d of %d\n", q->ask == EV_ASK_check ? "holds in" : "right",
-				answers_count(a, q, true), answers_count(a, q, false));
-		else
-			fputs("  nobody predicted it\n", out);
-		if (q->ask == EV_ASK_predict)
-			print_who(a, q, out);
+static void print_table(const struct answered *c, int32_t n, FILE *out)
+{
+	for (int32_t i = 0, k; i < n; i += k) {
+		k = answers_run(c + i, n - i, true);
+		if (!i || c[i].lesson != c[i - 1].lesson)
+			fprintf(out, "%s%s\n", i ? "\n" : "", c[i].a->lesson);
+		print_question(c + i, k, out);
 	}
 }
 
@@ -124,6 +98,7 @@ static int list(const struct answers *a, bool json, const char *csv, struct err 
 int lesson_report(char *const *path, int n, const struct lesson_report_to *to, struct err *e)
 {
 	struct answers a = { 0 };
+	struct answered *c;
 	int rc = 0;
 
 	for (int i = 0; i < n && !rc; i++)
@@ -133,10 +108,14 @@ int lesson_report(char *const *path, int n, const struct lesson_report_to *to, s
 			n == 1 ? path[0] : "these recordings");
 	if (!rc)
 		rc = list(&a, to->json, to->csv, e);
-	if (!rc && to->html)
-		rc = answers_html(&a, to->html, e);
+	c = rc ? NULL : answers_sorted(&a);
+	if (!rc && !c)
+		rc = err_set(e, ERR_MEMORY, "no memory for the answers");
 	if (!rc && !to->json)
-		print_table(&a, to->out);
+		print_table(c, a.n, to->out);
+	if (!rc && to->html)
+		rc = answers_html(c, a.n, to->html, e);
+	free(c);
 	answers_free(&a);
 	return rc;
 }

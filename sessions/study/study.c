@@ -5,14 +5,11 @@
 
 #include "base/clock.h"
 #include "base/version.h"
-#include "event/stream.h"
-#include "trace/ring.h"
-#include "trace/writer.h"
+#include "sessions/session.h"
 
 struct study {
 	struct stream stream;
-	struct ring *ring;
-	struct writer *writer;
+	struct session session; /* of that stream */
 	int64_t steps;
 };
 
@@ -37,8 +34,9 @@ int study_open(
 	*out = NULL;
 	if (!s)
 		return err_set(e, ERR_MEMORY, "no memory for a recording");
-	if (stream_open(&s->stream, 0, NULL, NULL, e) || ring_open(&s->ring, RING_BYTES, e) ||
-		writer_open(&s->writer, path, s->ring, e) || stream_add(&s->stream, ring_push, s->ring)) {
+	if (stream_open(&s->stream, 0, NULL, NULL, e) ||
+		session_open(
+			&s->session, &(struct session_options){ .stream = &s->stream, .record = path }, e)) {
 		study_close(s, NULL);
 		return -1;
 	}
@@ -60,8 +58,7 @@ int study_close(struct study *s, struct err *e)
 		ev.u.closed.steps = s->steps;
 		stream_emit(&s->stream, &ev);
 	}
-	rc = writer_close(s->writer, e);
-	ring_close(s->ring);
+	rc = session_close(&s->session, e);
 	stream_close(&s->stream);
 	free(s);
 	return rc;

@@ -118,28 +118,19 @@ static void compare_token(struct run *r, struct job *j, const struct ev_token *t
 		differ_int(v, j, i, VERIFY_SURVIVORS, row->survivors, t->survivors);
 }
 
-static void compare_embedding(struct run *r, struct job *j, int64_t hash)
+/* A score, or a text's vector, which has no logp. */
+static void compare_given(struct run *r, struct job *j, int32_t i, int64_t hash, double logp)
 {
 	struct verify_result *v = &r->result[j->request];
-
-	j->n_compared++;
-	v->rows++;
-	differ_int(v, j, j->first, VERIFY_HASH, v->request->row[j->first].hash, hash);
-}
-
-static void compare_score(struct run *r, struct job *j, const struct ev_score *s)
-{
-	struct verify_result *v = &r->result[j->request];
-	int32_t i = jobs_row(j, r->h, s->pos);
 	const struct history_row *row = i < 0 ? NULL : &v->request->row[i];
 
 	if (!row)
 		return;
 	j->n_compared++;
 	v->rows++;
-	differ_int(v, j, i, VERIFY_HASH, row->hash, s->hash);
-	if (row->hash == s->hash)
-		differ_real(v, j, i, VERIFY_LOGP, row->p, s->logp, 1e-9);
+	differ_int(v, j, i, VERIFY_HASH, row->hash, hash);
+	if (row->hash == hash)
+		differ_real(v, j, i, VERIFY_LOGP, row->p, logp, 1e-9);
 }
 
 static void fail_job(struct run *r, struct job *j, struct ev_span why)
@@ -158,9 +149,9 @@ static void on_event(void *arg, const struct event *ev)
 	if (ev->kind == EV_token && (j = jobs_of(&r->jobs, ev->u.token.request)))
 		compare_token(r, j, &ev->u.token);
 	else if (ev->kind == EV_score && (j = jobs_of(&r->jobs, ev->u.score.request)))
-		compare_score(r, j, &ev->u.score);
+		compare_given(r, j, jobs_row(j, r->h, ev->u.score.pos), ev->u.score.hash, ev->u.score.logp);
 	else if (ev->kind == EV_embedding && (j = jobs_of(&r->jobs, ev->u.embedding.request)))
-		compare_embedding(r, j, ev->u.embedding.hash);
+		compare_given(r, j, j->first, ev->u.embedding.hash, (double)NAN);
 	else if (ev->kind == EV_batch && (j = jobs_of(&r->jobs, ev->u.batch.request)))
 		j->computed = (int32_t)(ev->u.batch.pos + ev->u.batch.rows);
 	else if (ev->kind == EV_finish && (j = jobs_of(&r->jobs, ev->u.finish.request))) {

@@ -13,20 +13,18 @@
 static const char head[] = "cutaway cost 1";
 static const double MOST = 1e15; /* ns: eleven days for one of anything */
 
+/* The numbers of a file: prices, which it must have, then the rest. */
 static const struct {
 	const char *name, *doc;
-} terms[] = {
-#define X(name, value, doc) { #name, doc },
+	size_t at; /* of a struct cost */
+} numbers[] = {
+#define X(name, value, doc)                                                                        \
+	{ #name, doc, offsetof(struct cost, ns) + COST_##name * sizeof(double) },
 	COST_TERMS(X)
 #undef X
-};
-
-/* Numbers of the model. */
-static const struct {
-	const char *name, *doc;
-	size_t at;
-} numbers[] = {
-#define X(name, doc) { #name, doc, offsetof(struct cost_model, name) },
+		{ "token_bytes", "bytes of keys and values of a token",
+			offsetof(struct cost, token_bytes) },
+#define X(name, doc) { #name, doc, offsetof(struct cost, model.name) },
 	COST_MODEL(X)
 #undef X
 };
@@ -83,16 +81,19 @@ double cost_step_s(const struct cost *c, const struct step_shape *s)
 
 /* ---- the file ---- */
 
-static const double *number_of(const struct cost_model *m, int i)
+static void write_numbers(const struct cost *c, FILE *out)
 {
-	return (const double *)(const void *)((const char *)m + numbers[i].at);
+	for (int i = 0; i < N_NUMBERS; i++) {
+		double x;
+
+		memcpy(&x, (const char *)c + numbers[i].at, sizeof x);
+		if (i <= N_COST_TERMS || x > 0)
+			fprintf(out, "%-12s %-12.9g # %s\n", numbers[i].name, x, numbers[i].doc);
+	}
 }
 
-static void write_model(const struct cost_model *m, FILE *out)
+static void write_products(const struct cost_model *m, FILE *out)
 {
-	for (int i = 0; i < N_NUMBERS; i++)
-		if (*number_of(m, i) > 0)
-			fprintf(out, "%-12s %-12.9g # %s\n", numbers[i].name, *number_of(m, i), numbers[i].doc);
 	if (m->n_products)
 		fprintf(out, "# stage, format, inputs, outputs, matrices of a token, their bytes\n");
 	for (int32_t i = 0; i < m->n_products; i++) {
@@ -114,11 +115,8 @@ int cost_write(const struct cost *c, const char *path, struct err *e)
 	fprintf(f.out,
 		"# on steps held out: median error %.2f %% of a step, %+.2f %% of all together\n",
 		100 * c->error, 100 * c->bias);
-	for (int i = 0; i < N_COST_TERMS; i++)
-		fprintf(f.out, "%-12s %-12.9g # %s\n", terms[i].name, c->ns[i], terms[i].doc);
-	fprintf(f.out, "%-12s %-12" PRId64 " # bytes of keys and values of a token\n", "token_bytes",
-		c->token_bytes);
-	write_model(&c->model, f.out);
+	write_numbers(c, f.out);
+	write_products(&c->model, f.out);
 	return whole_file_close(&f, ferror(f.out), e);
 }
 
@@ -153,37 +151,12 @@ static int read_product(struct cost_model *m, char *rest, bool each_row, const c
 	return 0;
 }
 
-/* Where the value of this name goes: an index of ns; N_COST_TERMS: token_bytes; from there on the
- * model's numbers; -1: nowhere. */
-static int term_of(const char *name)
-{
-	for (int i = 0; i < N_COST_TERMS; i++)
-		if (!strcmp(terms[i].name, name))
-			return i;
-	for (int i = 0; i < N_NUMBERS; i++)
-		if (!strcmp(numbers[i].name, name))
-			return N_COST_TERMS + 1 + i;
-	return strcmp(name, "token_bytes") ? -1 : N_COST_TERMS;
-}
-
-static void put(struct cost *c, int i, double x)
-{
-	if (i < N_COST_TERMS)
-		c->ns[i] = x;
-	else if (i == N_COST_TERMS)
-		c->token_bytes = (int64_t)x;
-	else
-		memcpy((char *)&c->model + numbers[i - N_COST_TERMS - 1].at, &x, sizeof x);
-}
-
-enum { PLACES = N_COST_TERMS + 1 + N_NUMBERS };
-
 /* "name value", the rest of the line being empty or a comment; or a product. */
-static int read_line(struct cost *c, char *line, bool seen[PLACES], const char **why)
+static int read_line(struct cost *c, char *line, bool seen[N_NUMBERS], const char **why)
 {
 	char *name, *value, *rest = NULL, *end;
 	double x;
-	int i;
+	int i = 0;
 
 	line[strcspn(line, "#\r\n")] = 0;
 	name = strtok_r(line, " \t", &rest);
@@ -192,24 +165,25 @@ static int read_line(struct cost *c, char *line, bool seen[PLACES], const char *
 	if (!strcmp(name, "product") || !strcmp(name, "experts"))
 		return read_product(&c->model, rest, *name == 'e', why);
 	value = strtok_r(NULL, " \t", &rest);
-	i = term_of(name);
-	*why = i < 0     ? "no such term"
-		   : seen[i] ? "a second time"
-					 : "its value is no number of 0 or more";
-	if (i < 0 || seen[i] || !value || strtok_r(NULL, " \t", &rest))
+	while (i < N_NUMBERS && strcmp(numbers[i].name, name) != 0)
+		i++;
+	*why = i == N_NUMBERS ? "no such term"
+		   : seen[i]      ? "a second time"
+						  : "its value is no number of 0 or more";
+	if (i == N_NUMBERS || seen[i] || !value || strtok_r(NULL, " \t", &rest))
 		return -1;
 	errno = 0;
 	x = strtod(value, &end);
 	if (*end || errno || !(x >= 0 && x <= MOST))
 		return -1;
 	seen[i] = true;
-	put(c, i, x);
+	memcpy((char *)c + numbers[i].at, &x, sizeof x);
 	return 0;
 }
 
 static int read_all(struct cost *c, FILE *f, const char *path, struct err *e)
 {
-	bool seen[PLACES] = { false };
+	bool seen[N_NUMBERS] = { false };
 	const char *why = "";
 	char line[256];
 	int n = 1;
@@ -231,7 +205,7 @@ static int read_all(struct cost *c, FILE *f, const char *path, struct err *e)
 		return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
 	for (int i = 0; i < N_COST_TERMS; i++)
 		if (!seen[i])
-			return err_set(e, ERR_INPUT, "%s: the price of %s is missing", path, terms[i].name);
+			return err_set(e, ERR_INPUT, "%s: the price of %s is missing", path, numbers[i].name);
 	if (c->ns[COST_step] + c->ns[COST_request] + c->ns[COST_row] + c->ns[COST_first_rows] > 0)
 		return 0; /* every step has a member and a row */
 	return err_set(e, ERR_INPUT, "%s: steps cost nothing: time would stand still", path);

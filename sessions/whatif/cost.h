@@ -69,7 +69,7 @@ struct cost_model {
 
 struct cost {
 	double ns[N_COST_TERMS];
-	int64_t token_bytes; /* of keys and values, of all layers: what a token moves */
+	double token_bytes; /* of keys and values, of all layers: what a token moves */
 	struct cost_model model;
 	/* how well it predicts: of steps that it was not fitted to */
 	int64_t n_steps;

@@ -14,7 +14,7 @@
 enum {
 	FEW = 32,       /* steps; of fewer prices would say nothing */
 	MANY = 1 << 24, /* steps that are kept */
-	BLOCK = 32,     /* steps that are fitted to, or held out, together */
+	BLOCK = 16,     /* steps that are fitted to, or held out, together: of each a half at least */
 	REWEIGHTED = 8, /* times that weights are computed anew */
 	ROUNDS = 10000, /* of coordinate descent, at most */
 	N = N_COST_TERMS,
@@ -324,7 +324,7 @@ int cost_fit(struct cost *c, const struct cost_rows *r, struct err *e)
 	c->error = quantile_of(sorted_of(error, n), n, 0.5);
 	c->bias = predicted / measured - 1;
 	c->n_steps = r->n;
-	c->token_bytes = r->token_bytes;
+	c->token_bytes = (double)r->token_bytes;
 	cost_model_of(&c->model, r);
 	free(error);
 	fit(c, r, ALL);

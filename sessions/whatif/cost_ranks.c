@@ -216,7 +216,7 @@ static double sequence_ns(const struct cost *c, const struct cost_ranks *k,
 	const struct step_shape *s, double wide, struct cost_ranks_step *out)
 {
 	const int32_t n = k->sequence;
-	const double kept = (double)c->token_bytes;
+	const double kept = c->token_bytes;
 	const bool alone = s->rows < LEAST * n;
 	struct step_shape part = alone ? *s : piece_of(s, n);
 	struct moved m = { 0 };

@@ -93,8 +93,8 @@ int whatif_run(const char *path, const struct whatif_settings *s, struct whatif 
 	if (!rc && out->unchecked)
 		rc = whatif_ask(&as_recorded, "spec", s->to.spec, e);
 	if (!rc)
-		rc = whatif_rerun(&r, &as_recorded, &cost, &out->again, e) ||
-					 whatif_rerun(&r, s, &cost, &out->changed, e)
+		rc = whatif_rerun(&r, &as_recorded, &cost, NULL, NULL, NULL, &out->again, e) ||
+					 whatif_rerun(&r, s, &cost, NULL, NULL, NULL, &out->changed, e)
 				 ? -1
 				 : 0;
 	/* otherwise `again` has another drafter, and the prediction over the recorded steps stays */
@@ -113,7 +113,7 @@ int whatif_verify(const char *path, const struct whatif_settings *s, const struc
 
 	if (whatif_read(path, &r, e))
 		return -1;
-	rc = whatif_rerun_for_real(&r, s, o, progress, arg, &out->real, e);
+	rc = whatif_rerun(&r, s, NULL, o, progress, arg, &out->real, e);
 	out->verified = !rc;
 	whatif_free(&r);
 	return rc;

@@ -62,7 +62,7 @@ struct recorded {
 struct counter {
 	struct whatif_counts *counts;
 	const struct cost *cost; /* cost model that gives the steps' times; NULL: measured times */
-	struct step_shape shape; /* of the step in progress */
+	struct step_shape shape, ended; /* of the step in progress, and of the newest that ended */
 	uint8_t *seen;
 	int64_t n_seen;
 };
@@ -85,9 +85,8 @@ bool whatif_changes(const struct whatif_settings *asked, const struct change *c,
 struct engine_options whatif_whole(
 	const struct recorded *r, const struct whatif_settings *s, const struct engine_options *base);
 
-/* whatif_run.c: with the tokens of the log and no model, or with an engine that draws itself. */
+/* whatif_run.c: with the tokens of the log and no model, and steps that cost what `cost` says; or
+ * (real, an engine's options) with an engine that draws itself, and measured steps. */
 int whatif_rerun(struct recorded *r, const struct whatif_settings *asked, const struct cost *cost,
-	struct whatif_counts *out, struct err *e);
-int whatif_rerun_for_real(struct recorded *r, const struct whatif_settings *asked,
-	const struct engine_options *o, bool (*progress)(void *arg, int64_t done, int64_t all),
+	const struct engine_options *real, bool (*progress)(void *arg, int64_t done, int64_t all),
 	void *arg, struct whatif_counts *out, struct err *e);

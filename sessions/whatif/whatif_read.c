@@ -112,12 +112,13 @@ static void on_pin(struct reading *g, const struct history *h, const struct ev_p
 	}
 }
 
-static void on_step(struct reading *g, const struct ev_step *s, struct step_shape shape)
+static void on_step(struct reading *g, const struct ev_step *s)
 {
 	struct cost_rows *steps = &g->r->steps;
 
 	if (s->ns > 0 && ROOM(g, steps->row, steps->cap, steps->n))
-		steps->row[steps->n++] = (struct cost_row){ .shape = shape, .ns = (double)s->ns };
+		steps->row[steps->n++] =
+			(struct cost_row){ .shape = g->counter.ended, .ns = (double)s->ns };
 	g->whole = g->r->counts;
 	g->in_step = false;
 	g->now.steps++;
@@ -191,10 +192,8 @@ static const char *cannot(enum ev_kind kind)
 static void on_event(void *arg, const struct history *h, const struct event *ev)
 {
 	struct reading *g = arg;
-	struct step_shape shape = g->counter.shape;
 	struct script *s;
 
-	step_shape_event(&shape, ev);
 	whatif_count(&g->counter, ev);
 	switch (ev->kind) {
 	case EV_session:
@@ -220,7 +219,7 @@ static void on_event(void *arg, const struct history *h, const struct event *ev)
 			s->refused = ev->u.finish.reason == EV_FINISH_refused;
 		add_act(g, ev->u.finish.request, ACT_END, ev->u.finish.reason);
 		break;
-	case EV_step: on_step(g, &ev->u.step, shape); break;
+	case EV_step: on_step(g, &ev->u.step); break;
 	default: g->r->cannot = cannot(ev->kind) ? cannot(ev->kind) : g->r->cannot; break;
 	}
 }
@@ -413,6 +412,7 @@ void whatif_count(struct counter *c, const struct event *ev)
 			n->peak_pages = count_of(ev->u.step.pages_used);
 		n->seconds +=
 			c->cost ? cost_step_s(c->cost, &c->shape) : (double)count_of(ev->u.step.ns) * 1e-9;
+		c->ended = c->shape;
 		c->shape = (struct step_shape){ 0 };
 		break;
 	default: break;

@@ -312,10 +312,9 @@ static int put_recorded(
 	return lossy_put(l, o, e);
 }
 
-static int rerun(struct rerun *w, const struct engine_options *o,
+static int rerun(struct rerun *w, struct engine_options o,
 	bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct err *e)
 {
-	struct engine_options with = whatif_whole(w->r, w->asked, o);
 	struct lossy_settings lossy;
 	int rc = -1;
 
@@ -324,7 +323,7 @@ static int rerun(struct rerun *w, const struct engine_options *o,
 	w->open = calloc((size_t)w->r->n + 1, sizeof *w->open);
 	if (!w->script || !w->open) {
 		err_set(e, ERR_MEMORY, "no memory for %d requests", w->r->n);
-	} else if (!put_recorded(w, &lossy, &with, e) && !engine_open(&w->e, &with, e)) {
+	} else if (!put_recorded(w, &lossy, &o, e) && !engine_open(&w->e, &o, e)) {
 		engine_observe(w->e, w->real);
 		engine_add_sink(w->e, on_event, w);
 		engine_begin(w->e, NULL);
@@ -338,22 +337,17 @@ static int rerun(struct rerun *w, const struct engine_options *o,
 }
 
 int whatif_rerun(struct recorded *r, const struct whatif_settings *asked, const struct cost *cost,
-	struct whatif_counts *out, struct err *e)
-{
-	struct rerun w = { .r = r, .asked = asked, .counter = { .counts = out, .cost = cost } };
-	const struct engine_given given = { &w, r->memory.n ? &r->memory : NULL, next_token, end_of,
-		only_token, r->start };
-	struct engine_options o = ENGINE_DEFAULTS;
-
-	o.given = &given;
-	return rerun(&w, &o, NULL, NULL, e);
-}
-
-int whatif_rerun_for_real(struct recorded *r, const struct whatif_settings *asked,
-	const struct engine_options *o, bool (*progress)(void *arg, int64_t done, int64_t all),
+	const struct engine_options *real, bool (*progress)(void *arg, int64_t done, int64_t all),
 	void *arg, struct whatif_counts *out, struct err *e)
 {
-	struct rerun w = { .r = r, .asked = asked, .real = true, .counter = { .counts = out } };
+	struct rerun w = {
+		.r = r, .asked = asked, .real = real, .counter = { .counts = out, .cost = cost }
+	};
+	const struct engine_given given = { &w, r->memory.n ? &r->memory : NULL, next_token, end_of,
+		only_token, r->start };
+	struct engine_options o = real ? *real : ENGINE_DEFAULTS;
 
-	return rerun(&w, o, progress, arg, e);
+	if (!real)
+		o.given = &given;
+	return rerun(&w, whatif_whole(r, asked, &o), progress, arg, e);
 }

@@ -62,8 +62,13 @@ def test_perfetto():
     shutil.copy(FILE, cut)
     with sqlite3.connect(cut) as db:
         db.execute("DELETE FROM finish WHERE request > 1")
+        db.execute("INSERT INTO request (seq, t_ns, request, kind) SELECT max(seq) + 9, max(t_ns), 2 + 4096, 0 FROM closed")
     db.close()
-    left = [e for e in json.loads(cutaway("export", cut, "--to", "perfetto")[1])["traceEvents"] if e["ph"] == "X" and e["name"] == "answer"]
+    left = [e for e in json.loads(cutaway("export", cut, "--to", "perfetto")[1])["traceEvents"] if e["ph"] == "X"]
+    check("perfetto: however many of them there are", sorted(e["tid"] for e in left if e["name"] == "queue") == [1, 2, 2 + 4096], left[-3:])
+    last, = query("SELECT max(t_ns) FROM request", cut)[0]
+    check("perfetto: they last as long as the recording", {round(1000 * (e["ts"] + e["dur"])) for e in left if e["pid"] == 1 and e["tid"] > 1} == {last}, left[-3:])
+    left = [e for e in left if e["name"] == "answer"]
     check("perfetto: also of requests that had not ended", sorted(e["tid"] for e in left) == sorted(e["tid"] for e in answers) and
           [e["tid"] for e in left if e["args"]] == [1], left)
     lost = [e for e in events if e["ph"] == "X" and e["name"] == "preempted"]

@@ -200,6 +200,10 @@ static void test_too_few(void **state)
 	assert_int_equal(cost_fit(&c, &r, &e), -1);
 	assert_int_equal(e.code, ERR_INPUT);
 	cost_rows_free(&r);
+	r = steps(32, 0); /* of which some are held out all the same */
+	assert_int_equal(cost_fit(&c, &r, &e), 0);
+	assert_true(c.error < 0.5 && fabs(c.bias) < 0.5);
+	cost_rows_free(&r);
 }
 
 static int read_text(const char *text, struct cost *c, struct err *e)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -15,7 +16,7 @@
 
 #include "base/sha256.h"
 #include "engine/core/engine.h"
-#include "sessions/diff/diff.h"
+#include "sessions/diff/diff_impl.h"
 #include "tests/support/tiny.h"
 #include "trace/recording.h"
 #include "tui/inspect/inspect.h"
@@ -197,7 +198,7 @@ static void test_settings(void **state)
 		d = compare(&a, &b);
 		p = check_pair(d, DIFF_SETTING);
 		expect(d, words[i]);
-		assert_true(p->row[0] >= 0 && p->row[1] >= 0);
+		assert_true(diff_row(p, 0) && diff_row(p, 1));
 		assert_true(p->before.top == p->before.n && p->before.kl_max == 0);
 		assert_int_equal(p->before.same, p->before.n - 1);
 		assert_true(p->after.n > 0 && p->after.kl_max > 0);
@@ -292,6 +293,36 @@ static void test_matching(void **state)
 	assert_int_equal(d->pair[2].side[1].request->number, 1);
 	expect(d, "only in A");
 	diff_close(d);
+}
+
+/* Tens of thousands of requests that the other has not are no matter of minutes. */
+static void test_many(void **state)
+{
+	struct variant v = plain();
+	const clock_t began = clock();
+	struct diff *d;
+
+	(void)state;
+	v.n_tokens = 4;
+	for (int i = 0; i < 2; i++) {
+		char sql[400];
+		sqlite3 *db;
+
+		record(i, &v);
+		assert_int_equal(sqlite3_open(file[i], &db), 0);
+		snprintf(sql, sizeof sql,
+			"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+			" INSERT INTO request (seq, t_ns, request, kind, n_prompt, prompt, text)"
+			" SELECT 1000000 + i, 0, 1000 + i, %d, 2, randomblob(8), %d || 'of' || i FROM n",
+			EV_REQUEST_KIND_load, i);
+		assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), 0);
+		sqlite3_close(db);
+	}
+	d = open_diff();
+	assert_int_equal(d->n_pairs, 40001);
+	assert_int_equal(d->n_equal, 1);
+	diff_close(d);
+	assert_true((double)(clock() - began) / CLOCKS_PER_SEC < 6);
 }
 
 static void test_deep(void **state)
@@ -542,6 +573,7 @@ int main(void)
 		cmocka_unit_test(test_forced_length_prompt),
 		cmocka_unit_test(test_logits),
 		cmocka_unit_test(test_matching),
+		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_hunks),
 		cmocka_unit_test(test_screen),

@@ -194,7 +194,7 @@ static void *consume(void *arg)
 		int rc = ring_next(p->c, &ev, buf, BUF, &lost);
 
 		if (rc == 0) {
-			ring_wait(p->c, 1000);
+			ring_wait(p->c, 1, 1000);
 		} else if (rc < 0) {
 			p->bad += lost != last + 1;
 			p->lost = 1;
@@ -301,14 +301,14 @@ static void test_hold(void **state)
 
 	(void)state;
 	assert_int_equal(pthread_create(&producer, NULL, produce, r), 0);
-	ring_wait_bytes(c, SIZE, 60000); /* never there: ends because the producer waits */
+	ring_wait(c, SIZE, 60000); /* never there: ends because the producer waits */
 	head = ring_head(r);
 	assert_in_range(head, SIZE / 2, SIZE);
 	for (int64_t seq = 1; seq <= 1000; seq++) {
 		int rc;
 
 		while (!(rc = ring_next(c, &ev, buf, BUF, &lost)))
-			ring_wait(c, 1000);
+			ring_wait(c, 1, 1000);
 		assert_int_equal(rc, 1);
 		assert_true(is_event(&ev, seq));
 	}
@@ -368,10 +368,10 @@ static void test_wake(void **state)
 
 	(void)state;
 	ring_cursor_wake(c);
-	ring_wait(c, 60000); /* at once, though the call came before the wait */
+	ring_wait(c, 1, 60000); /* at once, though the call came before the wait */
 	push(r, 1, 1);
-	ring_wait(c, 60000);
-	ring_wait_bytes(c, SIZE / 2, 1); /* not that many: the time-out */
+	ring_wait(c, 1, 60000);
+	ring_wait(c, SIZE / 2, 1); /* not that many: the time-out */
 	ring_cursor_close(c);
 	ring_close(r);
 }
