@@ -37,7 +37,7 @@ INLINE bool chain_fits(enum k_type type, int n)
 {
 	const int below = -k_least(type), above = k_most(type);
 
-	return (below + above) * 127 * 2 < 32768 && (below > above ? below : above) * 127 * n < 32768;
+	return (below + above) * 127 * 2 < 32768 && k_max(below, above) * 127 * n < 32768;
 }
 
 INLINE enum way way_of(enum k_type type)
@@ -96,28 +96,6 @@ INLINE void put_quads(enum k_type type, const int8_t *q, int32_t *out)
 
 		v = _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(v, 0xd8), 0xd8);
 		_mm256_storeu_si256(half + h, v);
-	}
-}
-
-INLINE void load_weights(
-	enum k_type type, bool flat, const uint8_t *w, int j, __m256i *lo, __m256i *hi)
-{
-	const int book = k_facts_of(type).book;
-
-	if (flat || k_low_bits(type) == 8) {
-		*lo = load(w + j * 4 * LANES);
-		*hi = load(w + (j + 4) * 4 * LANES);
-		return;
-	}
-	load_codes(type, w, j, lo, hi);
-	if (book) {
-		const __m128i values =
-			_mm_add_epi8(_mm_loadu_si128((const __m128i *)(const void *)k_books[book]),
-				_mm_set1_epi8((char)excess_of(type)));
-		const __m256i both = v_broadcast128(values);
-
-		*lo = _mm256_shuffle_epi8(both, *lo);
-		*hi = _mm256_shuffle_epi8(both, *hi);
 	}
 }
 
@@ -248,18 +226,6 @@ INLINE void dot_pair(const struct k_tile_call *c, enum k_type type, bool flat, i
 				sum[t][r] = h ? _mm256_add_epi32(sum[t][r], more) : more;
 			}
 	}
-}
-
-INLINE void load_all(enum k_type type, const uint8_t *w, __m256i codes[8])
-{
-	for (int j = 0; j < 4; j++)
-		load_weights(type, false, w, j, &codes[j], &codes[j + 4]);
-}
-
-INLINE int tiles_of(enum k_type type, int n)
-{
-	(void)type;
-	return n > 2 ? TILES : 1;
 }
 
 /* A block of n_tiles tiles times n rows as floats. */
