@@ -37,7 +37,7 @@ INLINE bool chain_fits(enum k_type type, int n)
 {
 	const int below = -k_least(type), above = k_most(type);
 
-	return (below + above) * 127 * 2 < 32768 && k_max(below, above) * 127 * n < 32768;
+	return (below + above) * 127 * 2 < 32768 && (below > above ? below : above) * 127 * n < 32768;
 }
 
 INLINE enum way way_of(enum k_type type)
