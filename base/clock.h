@@ -4,6 +4,11 @@
 #include <stdint.h>
 #include <time.h>
 
+static inline int64_t timespec_ns(struct timespec t)
+{
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 /* Nanoseconds since some moment before the program began; never goes back, is not the time of
  * day. */
 static inline int64_t now_ns(void)
@@ -11,7 +16,7 @@ static inline int64_t now_ns(void)
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	return timespec_ns(t);
 }
 
 /* Nanoseconds since 1970 UTC, as the machine's clock has it: for the start of a session alone. */
@@ -20,7 +25,7 @@ static inline int64_t unix_ns(void)
 	struct timespec t;
 
 	clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	return timespec_ns(t);
 }
 
 /* Ticks of a counter of constant rate, for many short times within one measured by now_ns():

@@ -8,16 +8,20 @@
 
 #include <utf8proc.h>
 
+#include "base/text.h"
+
 /* ---- the text ---- */
 
 static int hex_of(const char *text, size_t size)
 {
-	char digits[5] = "", *end;
-	long n;
+	int n = 0;
 
-	memcpy(digits, text, size < 4 ? size : 4);
-	n = strtol(digits, &end, 16);
-	return end == digits + 4 && isxdigit((unsigned char)*digits) ? (int)n : -1;
+	for (size_t i = 0; i < 4 && n >= 0; i++) {
+		const int digit = i < size ? text_hex(text[i]) : -1;
+
+		n = digit < 0 ? -1 : n * 16 + digit;
+	}
+	return n;
 }
 
 /* The escape at text[at], of *n bytes: what is wrong with it, or NULL. What cJSON refuses itself is
@@ -198,10 +202,22 @@ char *foreign_json_print(const cJSON *v)
 
 /* ---- reading ---- */
 
+/* Where an escape lacks its four digits, which cJSON takes for a NUL; `size`: nowhere. */
+static size_t bare_escape(const char *text, size_t size)
+{
+	size_t at = 0;
+
+	for (; at + 1 < size; at += 1 + (text[at] == '\\'))
+		if (text[at] == '\\' && text[at + 1] == 'u' && hex_of(text + at + 2, size - at - 2) < 0)
+			return at;
+	return size;
+}
+
 cJSON *foreign_json_whole(const char *text, size_t size, size_t *end)
 {
-	const char *stop = text;
-	cJSON *o = cJSON_ParseWithLengthOpts(text, size, &stop, false);
+	const size_t bare = bare_escape(text, size);
+	const char *stop = text + bare;
+	cJSON *o = bare < size ? NULL : cJSON_ParseWithLengthOpts(text, size, &stop, false);
 
 	*end = stop ? (size_t)(stop - text) : 0;
 	while (o && *end < size && text[*end] && strchr(" \t\r\n", text[*end]))

@@ -3,11 +3,11 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/paths.h"
+#include "base/text.h"
 
 int preset_path(const char *name, char **path, struct err *e)
 {
@@ -45,20 +45,6 @@ char *preset_name(int i)
 	return name;
 }
 
-/* In place. */
-static void unescape(char *text)
-{
-	char *to = text;
-
-	for (; *text; text++) {
-		const bool escaped = *text == '\\' && text[1];
-
-		text += escaped;
-		*to++ = escaped && *text == 'n' ? '\n' : *text;
-	}
-	*to = '\0';
-}
-
 int preset_read(const char *name,
 	int (*fn)(void *arg, const char *name, const char *value, struct err *e), void *arg,
 	struct err *e)
@@ -79,7 +65,7 @@ int preset_read(const char *name,
 
 		value[strcspn(value, "\n")] = '\0';
 		line[n] = '\0';
-		unescape(value);
+		value[text_unescape(value, strlen(value))] = '\0';
 		if (n && *line != '#')
 			rc = fn(arg, line, value, e);
 	}

@@ -1,5 +1,6 @@
 /* Presets: settings under a name, a file of lines "NAME VALUE" in presets/ under XDG data. In a
- * value \n is a line's end and \\ a backslash. Thread: any that does not change the environment. */
+ * value \n is a line's end, \t a tab and \\ a backslash. Thread: any that does not change the
+ * environment. */
 #pragma once
 
 #include <stdio.h>

@@ -9,32 +9,27 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/paths.h"
 #include "base/text.h"
 
 static const char ending[] = ".db";
 
-static int64_t mtime_ns(const struct stat *st)
-{
-	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
-}
-
 /* False: it is no recording. */
 static bool look_at(int folder, const char *name, struct recording_file *out)
 {
-	const size_t n = strlen(name);
 	char wal[NAME_MAX + 8];
 	struct stat st;
 
-	if (n < sizeof ending || strcmp(name + n - strlen(ending), ending) ||
-		fstatat(folder, name, &st, 0) || !S_ISREG(st.st_mode) || !st.st_size)
+	if (!text_ends(name, ending) || strlen(name) < sizeof ending || fstatat(folder, name, &st, 0) ||
+		!S_ISREG(st.st_mode) || !st.st_size)
 		return false;
-	*out = (struct recording_file){ .bytes = st.st_size, .mtime_ns = mtime_ns(&st) };
+	*out = (struct recording_file){ .bytes = st.st_size, .mtime_ns = timespec_ns(st.st_mtim) };
 	snprintf(wal, sizeof wal, "%s-wal", name);
 	if (!fstatat(folder, wal, &st, 0) && st.st_size) {
 		out->bytes += st.st_size;
-		if (mtime_ns(&st) > out->mtime_ns)
-			out->mtime_ns = mtime_ns(&st);
+		if (timespec_ns(st.st_mtim) > out->mtime_ns)
+			out->mtime_ns = timespec_ns(st.st_mtim);
 	}
 	return true;
 }

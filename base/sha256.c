@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file_parts.h"
 #include "base/paths.h"
 #include "base/whole_file.h"
@@ -78,8 +79,8 @@ void file_stamp_of(const struct stat *st, struct file_stamp *out)
 {
 	*out = (struct file_stamp){
 		.size = st->st_size,
-		.mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
-		.ctime_ns = (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec,
+		.mtime_ns = timespec_ns(st->st_mtim),
+		.ctime_ns = timespec_ns(st->st_ctim),
 		.inode = st->st_ino,
 		.device = st->st_dev,
 	};

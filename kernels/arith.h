@@ -9,6 +9,8 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -240,30 +242,38 @@ K_INLINE float k_tree_sum(float *a, int32_t n)
 	return a[0];
 }
 
+/* Rule 4: d of values whose greatest magnitude has these bits, and 127 over that. False: 0 below
+ * 2^-100, NaN if one is Inf or NaN, and all integers are 0. */
+K_INLINE bool k_step(uint32_t most, float *d, float *inverse)
+{
+	const bool usual = most >= 0x0d800000u && most < 0x7f800000u;
+
+	*d = usual ? k_float(most) * 0x1.020408p-7f : most < 0x0d800000u ? 0.0f : k_float(0x7fc00000u);
+	*inverse = usual ? 127.0f / k_float(most) : 0.0f;
+	return usual;
+}
+
 /* Rule 4: 32 activations to 8 bits, their scale d, and sx = d times the sum of q. */
 K_INLINE void k_quantise_block(const float *x, int8_t *q, float *d, float *sx)
 {
 	uint32_t a = 0;
 	int32_t sum = 0;
-	float scale, id;
+	float id;
 
 	for (int i = 0; i < 32; i++) {
 		uint32_t b = k_bits(x[i]) & 0x7fffffffu;
 		a = b > a ? b : a;
 	}
-	if (a < 0x0d800000u || a >= 0x7f800000u) { /* below 2^-100; Inf or NaN */
+	if (!k_step(a, d, &id)) {
 		memset(q, 0, 32);
-		*d = *sx = a < 0x0d800000u ? 0.0f : k_float(0x7fc00000u);
+		*sx = *d;
 		return;
 	}
-	scale = k_float(a) * 0x1.020408p-7f;
-	id = 127.0f / k_float(a);
 	for (int i = 0; i < 32; i++) {
 		q[i] = (int8_t)(int32_t)(k_bits(k_fma(x[i], id, 0x1.8p23f)) - 0x4B400000u);
 		sum += q[i];
 	}
-	*d = scale;
-	*sx = scale * (float)sum;
+	*sx = *d * (float)sum;
 }
 
 /* Rule 14: the term of logit i, b its bits. The hash is the sum of all, mod 2^64. */
@@ -360,6 +370,41 @@ K_INLINE float k_arrival(float u, float l, float max)
 K_INLINE int k_goes_before(float a, int32_t a_id, float b, int32_t b_id)
 {
 	return a > b || (a == b && a_id < b_id);
+}
+
+/* ---- counts and places ---- */
+
+K_INLINE int32_t k_min(int32_t a, int32_t b)
+{
+	return a < b ? a : b;
+}
+
+K_INLINE int32_t k_max(int32_t a, int32_t b)
+{
+	return a > b ? a : b;
+}
+
+/* The units that n things fill, the last perhaps in part; and what these have room for. */
+K_INLINE int32_t k_pieces(int32_t n, int32_t unit)
+{
+	return (n + unit - 1) / unit;
+}
+
+K_INLINE int32_t k_up(int32_t n, int32_t unit)
+{
+	return k_pieces(n, unit) * unit;
+}
+
+/* Bytes, or a number that no int32_t may hold, up to a multiple. */
+K_INLINE size_t k_align(size_t n, size_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* Of a column in rows of `width` that lie one after the other. */
+K_INLINE size_t k_index(int64_t row, int64_t width, int64_t column)
+{
+	return (size_t)row * (size_t)width + (size_t)column;
 }
 
 /* Double functions from + - * alone, for tables and statistics made on the host (rule 9). */

@@ -39,7 +39,7 @@ K_INLINE struct k_view k_view_of(
 	const struct k_attention *a, int32_t r, int32_t head, struct k_attend_room *s)
 {
 	const struct k_row *row = a->rows + r;
-	const size_t at = ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)a->kv->head_dim;
+	const size_t at = k_index(r, a->n_heads, head) * (size_t)a->kv->head_dim;
 	struct k_view v = { 0 };
 
 	v.a = a;
@@ -88,9 +88,9 @@ K_UNIT_FN struct k_code_factor k_view_factor(
 	const int32_t n = values ? K_SPAN : v->kv->head_dim;
 	const float *x = values ? v->s->p : v->q, middle = (float)k_code_middle(bits);
 	struct k_code_factor f = { 0, 0, 0 };
-	float lane[K_OWN] = { 0 }, by, low;
+	float lane[K_OWN] = { 0 }, by, low, inverse;
 	uint32_t most = 0;
-	bool none;
+	bool usual;
 
 	K_LANES(c, K_GROUP)
 		for (int32_t i = c; i < n; i += K_GROUP) {
@@ -102,12 +102,10 @@ K_UNIT_FN struct k_code_factor k_view_factor(
 			lane[K_AT(c)] = k_fma(x[i], k_fma(by, middle, low), lane[K_AT(c)]);
 		}
 	f.middles = k_half_sum(lane);
-	most = k_lanes_most(most);
-	none = most < 0x0d800000u || most >= 0x7f800000u;
-	f.step = !none ? k_float(most) * 0x1.020408p-7f : most < 0x0d800000u ? 0 : k_float(0x7fc00000u);
+	usual = k_step(k_lanes_most(most), &f.step, &inverse);
 	K_LANES(i, n) {
 		k_view_scale(v, which, values, i, &by, &low);
-		code[i] = (int8_t)(none ? 0 : k_code(x[i] * by, 127.0f / k_float(most), -127, 127));
+		code[i] = (int8_t)(usual ? k_code(x[i] * by, inverse, -127, 127) : 0);
 		f.sum += code[i] * k_code_middle(bits);
 	}
 	f.sum = k_lanes_total(f.sum);
@@ -132,7 +130,7 @@ K_UNIT_FN void k_view_code_query(const struct k_view *v)
 /* Those of the probabilities with each 64 channels. */
 K_UNIT_FN void k_view_code_values(const struct k_view *v)
 {
-	K_WARPS(b, k_up(v->kv->head_dim, K_CODED_DIMS) / K_CODED_DIMS) {
+	K_WARPS(b, k_pieces(v->kv->head_dim, K_CODED_DIMS)) {
 		const struct k_code_factor f = k_view_factor(v, b, true, v->s->code + b * K_SPAN);
 
 		if (k_lane() == 0)
@@ -350,7 +348,7 @@ K_INLINE int32_t k_attend_passes(const struct k_attention *a)
 /* The span's line: what is of the span before the pass, and after it. */
 K_UNIT_FN void k_matrix_span(struct k_view *v, int32_t pass, struct k_merged *all, float *o)
 {
-	const size_t of_row = (size_t)v->row * (size_t)v->a->n_heads + (size_t)v->head;
+	const size_t of_row = k_index(v->row, v->a->n_heads, v->head);
 	float *line =
 		v->a->matrix +
 		(of_row * (size_t)v->a->matrix_spans + (size_t)(v->first / K_SPAN)) * K_MATRIX_SPAN;
@@ -435,8 +433,8 @@ K_UNIT_FN void k_attend(const struct k_attention *a, int32_t r, int32_t head, in
 	float *o, struct k_attend_room *s)
 {
 	const int32_t observe = a->rows[r].observe;
-	const size_t seen = (size_t)observe * (size_t)a->n_heads + (size_t)head;
-	const size_t of_row = (size_t)r * (size_t)a->n_heads + (size_t)head;
+	const size_t seen = k_index(observe, a->n_heads, head);
+	const size_t of_row = k_index(r, a->n_heads, head);
 	struct k_view v = k_view_of(a, r, head, s);
 	const struct k_merged all = k_view_row(&v, pass, o);
 	const float inv_l = k_attention_inverse(a, head, all.max, all.l);
@@ -468,7 +466,7 @@ K_UNIT_FN void k_attend_unit(const struct k_attention *a, int64_t unit, int32_t 
 {
 	const int32_t dim = k_value_dim(a->kv), heads = k_attend_heads(a), per_row = a->n_heads / heads;
 	const int32_t r = (int32_t)(unit / per_row), head = (int32_t)(unit % per_row) * heads;
-	float *o = a->out.x + (size_t)r * (size_t)a->out.dim + (size_t)(head * dim);
+	float *o = a->out.x + k_index(r, a->out.dim, head * dim);
 	K_ROOM(struct k_attend_room, s);
 
 	for (int32_t i = 0; i < heads; i++)

@@ -11,20 +11,15 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/image.h"
 #include "kernels/format/columns.h"
+#include "kernels/format/formats.h"
 #include "kernels/measure.h"
 #include "kernels/pool.h"
 #include "kernels/selfcheck.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/cpu/walk.h"
 
-static bool runs_anywhere(void)
-{
-	return true;
-}
-
 const struct k_isa k_isa_scalar = {
 	.name = "scalar",
-	.runs_here = runs_anywhere,
 	.fn =
 		{
 #define X(name, ...) [K_OP_##name] = k_ref_##name,
@@ -75,7 +70,7 @@ static void find_usable(void)
 	int n = 0;
 
 	for (int i = first_allowed(); i < N_ISAS; i++) {
-		if (all_isas[i]->runs_here()) {
+		if (!all_isas[i]->runs_here || all_isas[i]->runs_here()) {
 			usable[n] = all_isas[i];
 			usable_names[n++] = all_isas[i]->name;
 		}
@@ -311,7 +306,7 @@ size_t k_matrix_bytes(const struct k_ctx *ctx, const struct k_matrix *m)
 	const int32_t lanes = ctx->isa->pack_unit;
 
 	return m->by_column ? k_columns_bytes(m->type, m->n_rows, m->n_cols)
-		   : m->pairs   ? (size_t)((m->n_rows + lanes - 1) / lanes) * k_pairs_tile_bytes(m, lanes)
+		   : m->pairs   ? (size_t)k_pieces(m->n_rows, lanes) * k_pairs_tile_bytes(m, lanes)
 						: k_packed_bytes(ctx, m->type, m->n_rows, m->n_cols);
 }
 
@@ -372,20 +367,18 @@ static void pack(void *arg, int64_t i, void *scratch)
 	int32_t first = (int32_t)i * p->unit, left = p->m->n_rows - first;
 
 	(void)scratch;
-	k_pack_rows(p->ctx, p->m, p->raw + (size_t)first * p->row_bytes, first,
-		left < p->unit ? left : p->unit);
+	k_pack_rows(p->ctx, p->m, p->raw + (size_t)first * p->row_bytes, first, k_min(left, p->unit));
 }
 
 void k_pack(struct k_ctx *ctx, struct k_matrix *m, const void *raw)
 {
-	const struct k_type_info *t = &k_types[m->type];
 	struct packing p = { .ctx = ctx,
 		.m = m,
 		.raw = raw,
-		.row_bytes = (size_t)(m->n_cols / t->block) * (size_t)t->block_bytes,
+		.row_bytes = k_row_bytes((int32_t)m->type, m->n_cols),
 		.unit = m->by_column ? K_STRIP : ctx->isa->pack_unit };
 
-	k_deal(ctx, (m->n_rows + p.unit - 1) / p.unit, pack, &p);
+	k_deal(ctx, k_pieces(m->n_rows, p.unit), pack, &p);
 }
 
 bool k_keeps_pairs(const struct k_ctx *ctx, enum k_type type, int32_t n_cols)

@@ -79,7 +79,8 @@ static inline void k_see_all(const struct k_row *rows, int32_t n, struct k_range
 		ranges[r] = (struct k_range){ 0, rows[r].pos + 1 };
 }
 
-/* Arguments of the ops, one struct each. n is the number of rows. */
+/* Arguments of the ops, one struct each; n is the number of rows. Of each the arrays that are the
+ * host's, also where kernels run on a device: K_INPUTS_<op> and, of block tables, K_TABLES_<op>. */
 
 struct k_embed { /* x[r] = row ids[r] of the matrix, read as a vector (rule 5) */
 	const struct k_matrix *w;
@@ -88,6 +89,7 @@ struct k_embed { /* x[r] = row ids[r] of the matrix, read as a vector (rule 5) *
 	float scale;        /* of every value; 0: none */
 	int32_t n;
 };
+#define K_INPUTS_embed(PLAIN, a) PLAIN(a->ids, a->n)
 
 struct k_norm { /* RMS norm of x[pick[r]] (pick NULL: of x[r]), rule 7, then quantised, rule 4 */
 	const float *x;        /* [.., dim] */
@@ -99,6 +101,7 @@ struct k_norm { /* RMS norm of x[pick[r]] (pick NULL: of x[r]), rule 7, then qua
 	struct k_acts out; /* [n, dim] */
 	int32_t n;
 };
+#define K_INPUTS_norm(PLAIN, a) PLAIN(a->pick, a->n)
 
 #define K_MAX_PARTS 3
 struct k_matmul {     /* up to three matrices over the same input: Q, K and V; gate and up */
@@ -117,6 +120,7 @@ struct k_matmul {     /* up to three matrices over the same input: Q, K and V; g
 	 * magnitude, which q does not have, and that is added last (rule 24) */
 	float above;
 };
+#define K_INPUTS_matmul(PLAIN, a)
 
 /* rotates q (then times scale, rule 10) in place; k is rotated and stored, v is stored */
 struct k_rope {
@@ -135,6 +139,8 @@ struct k_rope {
 	const struct k_kv *kv;
 	k_atomic_int *nan_row; /* set to r + 1 for a row that held a NaN (the request then fails) */
 };
+#define K_TABLES_rope(TABLE, a) TABLE(a->pages, a->kv)
+#define K_INPUTS_rope(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->also, a->n_also) PLAIN(a->kv, 1)
 
 /* Distances beyond it are one, in both directions (Raffel et al. 2020, section 2.1). */
 enum { K_DISTANCE = 128 };
@@ -193,6 +199,14 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 	float *matrix; /* [n, n_heads, matrix_spans, K_MATRIX_SPAN]; NULL: way is another */
 	int32_t matrix_spans;
 };
+#define K_TABLES_attention(TABLE, a) TABLE(a->pages, a->kv) TABLE(a->recent_pages, a->recent)
+#define K_INPUTS_attention(PLAIN, a)                                                               \
+	PLAIN(a->recent, 1)                                                                            \
+	PLAIN(a->stride_mask, a->n)                                                                    \
+	PLAIN(a->bucket, 2 * K_DISTANCE + 1)                                                           \
+	PLAIN(a->rows, a->n)                                                                           \
+	PLAIN(a->ranges, a->n * a->n_ranges)                                                           \
+	PLAIN(a->kv, 1)
 
 /* What a head's sums are multiplied by when all spans are merged. */
 K_INLINE float k_attention_inverse(const struct k_attention *a, int32_t head, float max, float sum)
@@ -213,6 +227,7 @@ struct k_experts {
 	int32_t n_experts, k, n;
 	bool each; /* each slot has its own row of `in` */
 };
+#define K_INPUTS_experts(PLAIN, a)
 
 /* Statistics of one row of logits. */
 struct k_logit_stats {
@@ -267,6 +282,7 @@ struct k_stats {
 	struct k_draw_reply *reply;       /* [n] */
 	struct k_draw_entry *list;        /* [n, K_DRAW_LIST], by id */
 };
+#define K_INPUTS_stats(PLAIN, a) PLAIN(a->ask, a->n)
 
 enum k_kind {
 #define X(name, ...) K_OP_##name,

@@ -64,7 +64,7 @@ void k_rope_rows(
 {
 	for (int32_t pos = first; pos < end; pos++) {
 		for (int32_t i = 0; i < n_freqs; i++) {
-			size_t at = (size_t)(pos - first) * (size_t)n_freqs + (size_t)i;
+			size_t at = k_index(pos - first, n_freqs, i);
 			double s, c;
 
 			sin_cos((double)pos * freq[i], &s, &c);

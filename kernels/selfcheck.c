@@ -64,18 +64,20 @@ struct data {
 	_Alignas(64) struct k_logit_stats stats[ROWS];
 	int32_t table[PAGES], ids[ROWS];
 	atomic_int nan_row;
+	uint64_t hash[K_N_KINDS]; /* of what the ops gave */
+	struct k_ctx *ctx;
 	struct err *e;
 	bool failed;
 };
 
 /* After a failure no op runs any more: the error is checked at the end. */
-static void selfcheck_run(struct k_ctx *ctx, struct data *d, enum k_kind kind, struct k_op *op)
+static void run(struct data *d, enum k_kind kind, struct k_op *op)
 {
 	struct k_program program = { .op = op, .n_ops = 1 };
 
 	op->kind = kind;
 	if (!d->failed)
-		d->failed = k_run(ctx, &program, d->e) != 0;
+		d->failed = k_run(d->ctx, &program, d->e) != 0;
 }
 
 static struct k_acts acts_out(struct data *d)
@@ -83,8 +85,12 @@ static struct k_acts acts_out(struct data *d)
 	return (struct k_acts){ .x = d->out, .q = d->q8, .d = d->d, .sx = d->sx, .dim = DIM };
 }
 
-static void fold_acts(uint64_t *hash, const struct data *d)
+/* Runs an op that writes acts_out(), and takes what it wrote. */
+static void run_acts(struct data *d, enum k_kind kind, struct k_op *op)
 {
+	uint64_t *hash = &d->hash[kind];
+
+	run(d, kind, op);
 	fold(hash, d->out, sizeof *d->out * ROWS * DIM);
 	fold(hash, d->q8, sizeof d->q8);
 	fold(hash, d->d, sizeof d->d);
@@ -92,7 +98,7 @@ static void fold_acts(uint64_t *hash, const struct data *d)
 }
 
 /* embed and matmul, with every type of weights. */
-static void check_weights(struct k_ctx *ctx, struct data *d, uint64_t *hash)
+static void check_weights(struct data *d)
 {
 	struct k_acts in = { .x = d->x, .q = d->q8_in, .d = d->d_in, .sx = d->sx_in };
 
@@ -100,17 +106,18 @@ static void check_weights(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 		const int32_t dim = k_types[type].block > K_QBLOCK ? WIDE : DIM;
 		struct k_matrix m = { .type = (enum k_type)type, .n_rows = OUT, .n_cols = dim };
 		struct k_op op = { .u.embed = { .w = &m, .ids = d->ids, .x = d->out, .n = ROWS } };
-		size_t bytes = k_packed_bytes(ctx, m.type, OUT, dim);
+		size_t bytes = k_packed_bytes(d->ctx, m.type, OUT, dim);
 
-		m.data = d->failed ? NULL : k_alloc(ctx, bytes, K_SHARED, "the check of the kernels", d->e);
+		m.data =
+			d->failed ? NULL : k_alloc(d->ctx, bytes, K_SHARED, "the check of the kernels", d->e);
 		d->failed |= !m.data;
 		if (d->failed)
 			return;
 		in.dim = dim;
 		fill_weights(d->raw, m.type, (size_t)(OUT * dim));
-		k_pack(ctx, &m, d->raw);
-		selfcheck_run(ctx, d, K_OP_embed, &op);
-		fold(&hash[K_OP_embed], d->out, sizeof *d->out * (size_t)(ROWS * dim));
+		k_pack(d->ctx, &m, d->raw);
+		run(d, K_OP_embed, &op);
+		fold(&d->hash[K_OP_embed], d->out, sizeof *d->out * (size_t)(ROWS * dim));
 		for (int n = 1; n <= ROWS; n += ROWS - 1) {
 			op = (struct k_op){ .u.matmul = { .in = in, .n_parts = 2, .n = n } };
 			op.u.matmul.part[0].w = op.u.matmul.part[1].w = &m;
@@ -118,11 +125,11 @@ static void check_weights(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 			op.u.matmul.part[0].residual = d->residual;
 			op.u.matmul.part[0].out = d->out2[0];
 			op.u.matmul.part[1].out = d->out2[1];
-			selfcheck_run(ctx, d, K_OP_matmul, &op);
-			fold(&hash[K_OP_matmul], d->out2[0], (size_t)n * OUT * 4);
-			fold(&hash[K_OP_matmul], d->out2[1], (size_t)n * OUT * 4);
+			run(d, K_OP_matmul, &op);
+			fold(&d->hash[K_OP_matmul], d->out2[0], (size_t)n * OUT * 4);
+			fold(&d->hash[K_OP_matmul], d->out2[1], (size_t)n * OUT * 4);
 		}
-		k_free(ctx, m.data);
+		k_free(d->ctx, m.data);
 	}
 }
 
@@ -138,7 +145,7 @@ static struct k_kv cache_of(struct data *d)
 	};
 }
 
-static void check_rope(struct k_ctx *ctx, struct data *d, uint64_t *hash)
+static void check_rope(struct data *d)
 {
 	struct k_kv kv = cache_of(d);
 	const int32_t *tables[1] = { d->table };
@@ -160,13 +167,13 @@ static void check_rope(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 								.pages = tables,
 								.kv = &kv,
 								.nan_row = &d->nan_row } };
-		selfcheck_run(ctx, d, K_OP_rope, &op);
-		fold(&hash[K_OP_rope], d->q, sizeof d->q);
-		fold(&hash[K_OP_rope], d->kv, sizeof d->kv);
+		run(d, K_OP_rope, &op);
+		fold(&d->hash[K_OP_rope], d->q, sizeof d->q);
+		fold(&d->hash[K_OP_rope], d->kv, sizeof d->kv);
 	}
-	fold(&hash[K_OP_rope], d->freq, sizeof d->freq);
-	fold(&hash[K_OP_rope], d->cos, sizeof d->cos);
-	fold(&hash[K_OP_rope], d->sin, sizeof d->sin);
+	fold(&d->hash[K_OP_rope], d->freq, sizeof d->freq);
+	fold(&d->hash[K_OP_rope], d->cos, sizeof d->cos);
+	fold(&d->hash[K_OP_rope], d->sin, sizeof d->sin);
 }
 
 static void fill_cache(struct data *d, int32_t format)
@@ -176,7 +183,7 @@ static void fill_cache(struct data *d, int32_t format)
 			k_cache_code(format, k_fma((float)(i * 2654435761u % 4096), 0x1p-11f, -1.0f)));
 }
 
-static void check_attention(struct k_ctx *ctx, struct data *d, uint64_t *hash)
+static void check_attention(struct data *d)
 {
 	struct k_kv kv = cache_of(d);
 	const int32_t *tables[1] = { d->table };
@@ -200,23 +207,20 @@ static void check_attention(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 							.threshold = 0.004f } };
 	for (kv.format = 0; kv.format < K_N_UNCODED; kv.format++) {
 		fill_cache(d, (int32_t)kv.format);
-		selfcheck_run(ctx, d, K_OP_attention, &op);
-		fold_acts(&hash[K_OP_attention], d);
-		fold(&hash[K_OP_attention], d->share, sizeof d->share);
-		fold(&hash[K_OP_attention], d->near_zero, sizeof d->near_zero);
+		run_acts(d, K_OP_attention, &op);
+		fold(&d->hash[K_OP_attention], d->share, sizeof d->share);
+		fold(&d->hash[K_OP_attention], d->near_zero, sizeof d->near_zero);
 	}
 	kv.format = K_CACHE_e4m3;
 	op.u.attention.softcap = 1.5f;
 	op.u.attention.n = 1;
-	selfcheck_run(ctx, d, K_OP_attention, &op);
-	fold_acts(&hash[K_OP_attention], d);
+	run_acts(d, K_OP_attention, &op);
 	op.u.attention.sinks = d->w;
-	selfcheck_run(ctx, d, K_OP_attention, &op);
-	fold_acts(&hash[K_OP_attention], d);
-	fold(&hash[K_OP_attention], d->share, sizeof d->share);
+	run_acts(d, K_OP_attention, &op);
+	fold(&d->hash[K_OP_attention], d->share, sizeof d->share);
 }
 
-static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
+static void check_rows(struct data *d)
 {
 	struct k_op op = { .u.norm = { .x = d->x,
 						   .pick = d->ids,
@@ -227,30 +231,27 @@ static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 
 	for (int r = 0; r < ROWS; r++)
 		d->ids[r] = ROWS - 1 - r;
-	selfcheck_run(ctx, d, K_OP_norm, &op);
-	fold_acts(&hash[K_OP_norm], d);
+	run_acts(d, K_OP_norm, &op);
 	op = (struct k_op){ .u.glu = { .gate = d->x, .up = d->up, .out = acts_out(d), .n = ROWS } };
-	selfcheck_run(ctx, d, K_OP_glu, &op);
-	fold_acts(&hash[K_OP_glu], d);
+	run_acts(d, K_OP_glu, &op);
 	for (op.u.glu.act = K_ACT_gelu; op.u.glu.act <= K_ACT_clamped; op.u.glu.act++) {
-		selfcheck_run(ctx, d, K_OP_glu, &op);
-		fold_acts(&hash[K_OP_glu], d);
+		run_acts(d, K_OP_glu, &op);
 	}
 	op = (struct k_op){ .u.stats = {
 							.logits = d->x, .vocab = DIM - 1, .n = ROWS, .out = d->stats } };
-	selfcheck_run(ctx, d, K_OP_stats, &op);
+	run(d, K_OP_stats, &op);
 	for (int r = 0; r < ROWS; r++) {
 		const struct k_logit_stats *s = &d->stats[r];
 
-		fold(&hash[K_OP_stats], &s->hash, sizeof s->hash);
-		fold(&hash[K_OP_stats], &s->mass, sizeof s->mass);
-		fold(&hash[K_OP_stats], &s->entropy, sizeof s->entropy);
-		fold(&hash[K_OP_stats], &s->max, sizeof s->max);
-		fold(&hash[K_OP_stats], &s->argmax, sizeof s->argmax);
+		fold(&d->hash[K_OP_stats], &s->hash, sizeof s->hash);
+		fold(&d->hash[K_OP_stats], &s->mass, sizeof s->mass);
+		fold(&d->hash[K_OP_stats], &s->entropy, sizeof s->entropy);
+		fold(&d->hash[K_OP_stats], &s->max, sizeof s->max);
+		fold(&d->hash[K_OP_stats], &s->argmax, sizeof s->argmax);
 	}
 }
 
-static void check_activations(struct k_ctx *ctx, struct data *d, uint64_t *hash)
+static void check_activations(struct data *d)
 {
 	static const enum k_act acts[] = { K_ACT_silu, K_ACT_gelu, K_ACT_gelu_erf, K_ACT_relu2,
 		K_ACT_none, K_ACT_tanh, K_ACT_sigmoid };
@@ -259,14 +260,13 @@ static void check_activations(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 		struct k_op op = { .u.activate = {
 							   .x = d->x, .out = acts_out(d), .act = acts[i], .n = ROWS } };
 
-		selfcheck_run(ctx, d, K_OP_activate, &op);
-		fold_acts(&hash[K_OP_activate], d);
+		run_acts(d, K_OP_activate, &op);
 	}
 }
 
 /* A recurrence over rows of two sequences: one begins, one resumes from a page, and both write
  * pages. */
-static void check_recurrence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
+static void check_recurrence(struct data *d)
 {
 	const struct k_state state = { .base = (uint8_t *)d->state,
 		.page_bytes = sizeof d->state / STATE_PAGES };
@@ -287,16 +287,14 @@ static void check_recurrence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 			r == 3   ? 1
 			: r == 5 ? 2
 					 : -1 };
-	selfcheck_run(ctx, d, K_OP_conv, &op);
-	fold_acts(&hash[K_OP_conv], d);
-	fold(&hash[K_OP_conv], d->state, sizeof d->state);
+	run_acts(d, K_OP_conv, &op);
+	fold(&d->hash[K_OP_conv], d->state, sizeof d->state);
 	op.u.conv.in = d->up;
 	op.u.conv.end = d->residual;
 	op.u.conv.linear = true;
 	op.u.conv.out = k_floats(d->out, DIM - 1); /* a width that is no multiple of 32 */
 	op.u.conv.n = 2;
-	selfcheck_run(ctx, d, K_OP_conv, &op);
-	fold_acts(&hash[K_OP_conv], d);
+	run_acts(d, K_OP_conv, &op);
 	op = (struct k_op){ .u.scan = { .x = d->x,
 							.z = d->up,
 							.delta = d->q,
@@ -309,9 +307,8 @@ static void check_recurrence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 							.n = ROWS,
 							.rows = d->state_row,
 							.state = &state } };
-	selfcheck_run(ctx, d, K_OP_scan, &op);
-	fold_acts(&hash[K_OP_scan], d);
-	fold(&hash[K_OP_scan], d->state, sizeof d->state);
+	run_acts(d, K_OP_scan, &op);
+	fold(&d->hash[K_OP_scan], d->state, sizeof d->state);
 }
 
 static void make(struct data *d)
@@ -337,7 +334,7 @@ static void make(struct data *d)
 	k_rope_table(d->freq, HEAD_DIM / 2, FIRST + ROWS, d->cos, d->sin);
 }
 
-static void (*const checks[])(struct k_ctx *ctx, struct data *d, uint64_t *hash) = {
+static void (*const checks[])(struct data *d) = {
 	check_weights,
 	check_rope,
 	check_attention,
@@ -352,13 +349,14 @@ static int hashes_of(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *e)
 	struct data *d = k_alloc(ctx, sizeof *d, K_SHARED, "the check of the kernels", e);
 	bool failed;
 
-	memset(hash, 0, K_N_KINDS * sizeof *hash);
 	if (!d)
 		return -1;
 	make(d);
+	d->ctx = ctx;
 	d->e = e;
 	for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
-		checks[i](ctx, d, hash);
+		checks[i](d);
+	memcpy(hash, d->hash, sizeof d->hash);
 	failed = d->failed;
 	k_free(ctx, d);
 	return failed ? -1 : 0;
@@ -401,7 +399,7 @@ int k_selfcheck_layout(struct k_ctx *ctx, char name[K_LAYOUT_NAME], struct err *
 
 		room = bytes > room ? bytes : room;
 	}
-	packed = aligned_alloc(64, (room + 63) / 64 * 64);
+	packed = aligned_alloc(64, k_align(room, 64));
 	able = raw && packed;
 	for (size_t i = 0; able && i < RAW; i++)
 		raw[i] = (uint8_t)(i * 2654435761u >> 13);

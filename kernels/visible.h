@@ -27,8 +27,8 @@ K_INLINE struct k_bits k_bits_of(const struct k_range *list, int32_t n, int32_t 
 	for (int32_t i = 0; i < n; i++)
 		for (int32_t w = 0; w < K_BITS; w++) {
 			const int32_t base = span * K_SPAN + w * 32;
-			const int32_t lo = list[i].first - base < 0 ? 0 : list[i].first - base;
-			const int32_t hi = list[i].end - base > 32 ? 32 : list[i].end - base;
+			const int32_t lo = k_max(list[i].first - base, 0);
+			const int32_t hi = k_min(list[i].end - base, 32);
 
 			if (lo < hi)
 				b.word[w] |= (0xffffffffu >> (32 - (hi - lo))) << lo;
@@ -67,14 +67,14 @@ K_INLINE bool k_sees_span(const struct k_range *list, int32_t n, int32_t span)
 	return sees;
 }
 
-/* Spans that a list touches. */
-K_INLINE int32_t k_spans(const struct k_range *list, int32_t n)
+/* Spans before `span` that a list touches; and all of them. */
+K_INLINE int32_t k_spans_before(const struct k_range *list, int32_t n, int32_t span)
 {
 	int32_t count = 0, next = 0;
 
 	for (int32_t i = 0; i < n; i++) {
-		const int32_t lo = list[i].first / K_SPAN > next ? list[i].first / K_SPAN : next;
-		const int32_t hi = (list[i].end + K_SPAN - 1) / K_SPAN;
+		const int32_t lo = k_max(list[i].first / K_SPAN, next);
+		const int32_t end = k_pieces(list[i].end, K_SPAN), hi = k_min(end, span);
 
 		if (list[i].first < list[i].end && lo < hi) {
 			count += hi - lo;
@@ -84,14 +84,19 @@ K_INLINE int32_t k_spans(const struct k_range *list, int32_t n)
 	return count;
 }
 
+K_INLINE int32_t k_spans(const struct k_range *list, int32_t n)
+{
+	return k_spans_before(list, n, INT32_MAX);
+}
+
 /* The index-th of these spans, from 0; beyond the last: the span after it. */
 K_INLINE int32_t k_span_at(const struct k_range *list, int32_t n, int32_t index)
 {
 	int32_t next = 0;
 
 	for (int32_t i = 0; i < n; i++) {
-		const int32_t lo = list[i].first / K_SPAN > next ? list[i].first / K_SPAN : next;
-		const int32_t hi = (list[i].end + K_SPAN - 1) / K_SPAN;
+		const int32_t lo = k_max(list[i].first / K_SPAN, next);
+		const int32_t hi = k_pieces(list[i].end, K_SPAN);
 
 		if (list[i].first >= list[i].end || lo >= hi)
 			continue;
@@ -101,23 +106,6 @@ K_INLINE int32_t k_span_at(const struct k_range *list, int32_t n, int32_t index)
 		next = hi;
 	}
 	return next + index;
-}
-
-/* The number of these spans before `span`. */
-K_INLINE int32_t k_spans_before(const struct k_range *list, int32_t n, int32_t span)
-{
-	int32_t count = 0, next = 0;
-
-	for (int32_t i = 0; i < n; i++) {
-		const int32_t lo = list[i].first / K_SPAN > next ? list[i].first / K_SPAN : next;
-		const int32_t end = (list[i].end + K_SPAN - 1) / K_SPAN, hi = end < span ? end : span;
-
-		if (list[i].first < list[i].end && lo < hi) {
-			count += hi - lo;
-			next = hi;
-		}
-	}
-	return count;
 }
 
 enum { K_HULL = 2 };
@@ -134,8 +122,8 @@ K_INLINE void k_hull_add(struct k_hull *h, struct k_range r)
 	if (a->first >= a->end) {
 		*a = r;
 	} else if (r.first <= a->end && r.end >= a->first) {
-		a->first = r.first < a->first ? r.first : a->first;
-		a->end = r.end > a->end ? r.end : a->end;
+		a->first = k_min(r.first, a->first);
+		a->end = k_max(r.end, a->end);
 	} else {
 		struct k_range high = r.first > a->end ? r : *a;
 
@@ -143,11 +131,11 @@ K_INLINE void k_hull_add(struct k_hull *h, struct k_range r)
 			*a = r;
 		if (b->first >= b->end)
 			*b = high;
-		b->first = high.first < b->first ? high.first : b->first;
-		b->end = high.end > b->end ? high.end : b->end;
+		b->first = k_min(high.first, b->first);
+		b->end = k_max(high.end, b->end);
 	}
 	if (b->first < b->end && b->first <= a->end) {
-		a->end = b->end > a->end ? b->end : a->end;
+		a->end = k_max(b->end, a->end);
 		b->first = b->end = a->end;
 	}
 }
@@ -155,10 +143,10 @@ K_INLINE void k_hull_add(struct k_hull *h, struct k_range r)
 /* Which groups of a span a row's kv head reads, of those that its ranges have: a bit each. */
 K_INLINE uint32_t k_selected(const struct k_attention *a, int32_t r, int32_t kv_head, int32_t span)
 {
-	return a->selected ? a->selected[((size_t)r * (size_t)a->kv->n_kv_heads + (size_t)kv_head) *
-										 (size_t)a->selected_stride +
-									 (size_t)span]
-					   : 0xff;
+	return a->selected
+			   ? a->selected[k_index(r, a->kv->n_kv_heads, kv_head) * (size_t)a->selected_stride +
+							 (size_t)span]
+			   : 0xff;
 }
 
 K_INLINE const struct k_range *k_row_ranges(const struct k_attention *a, int32_t r)
@@ -176,7 +164,7 @@ K_INLINE uint32_t k_stride_mask_word(const struct k_stride_mask *c, int32_t base
 		return ~0u;
 	/* from tooth to tooth: the next one that ends after base */
 	for (int32_t t = -at; t < 32; t += c->period) {
-		const int32_t lo = t < 0 ? 0 : t, hi = t + c->width < 32 ? t + c->width : 32;
+		const int32_t lo = k_max(t, 0), hi = k_min(t + c->width, 32);
 
 		if (lo < hi)
 			word |= (~0u >> (32 - (hi - lo))) << lo;
@@ -202,7 +190,7 @@ K_INLINE struct k_bits k_row_bits(
 /* Of a key so many positions after its row (rule 23). */
 K_INLINE float k_distance_bias(const struct k_attention *a, int32_t head, int32_t d)
 {
-	d = d < -K_DISTANCE ? -K_DISTANCE : d > K_DISTANCE ? K_DISTANCE : d;
+	d = k_max(-K_DISTANCE, k_min(d, K_DISTANCE));
 	return a->bias[a->bucket[d + K_DISTANCE] * a->n_heads + head];
 }
 
@@ -221,7 +209,7 @@ K_INLINE int32_t k_hull_tokens(const struct k_hull *h, int32_t span)
 	const int32_t end = h->run[1].first < h->run[1].end ? h->run[1].end : h->run[0].end;
 	const int32_t n = end - span * K_SPAN;
 
-	return n < K_SPAN ? n : K_SPAN;
+	return k_min(n, K_SPAN);
 }
 
 /* Whether the hull has a position of first … end - 1. Without an index, so that a GPU has the runs

@@ -271,7 +271,7 @@ static struct k_acts written(const struct k_op *op, const char **part, int32_t *
 		*rows = op->u.glu.n;
 		return op->u.glu.out;
 	case K_OP_experts: *part = "experts"; return k_floats(x->out, x->n * x->k * x->w->n_rows);
-#define X(plain, PLAIN) /* under the op's own name */                                              \
+#define X(plain) /* under the op's own name */                                                     \
 	case K_OP_##plain: *part = #plain; return k_##plain##_result(&op->u.plain);
 		K_PLAIN_KINDS(X)
 #undef X

@@ -153,7 +153,7 @@ void forward_count(const struct forward *f, struct k_op *op)
 	case K_OP_stats:
 		count_values(op, k_count_values(op->u.stats.n, op->u.stats.vocab, 4, 20));
 		break;
-#define X(name, NAME)                                                                              \
+#define X(name)                                                                                    \
 	case K_OP_##name: count_values(op, k_##name##_count(&op->u.name)); break;
 		K_PLAIN_KINDS(X)
 #undef X

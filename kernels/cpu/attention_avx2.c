@@ -10,16 +10,8 @@
 #define vec_fma _mm256_fmadd_ps
 #define vec_load _mm256_loadu_ps
 #define vec_store _mm256_storeu_ps
-
-static inline __m256 vec_f16(const uint16_t *h)
-{
-	return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)h));
-}
-
-static inline __m256 vec_f32(const float *x)
-{
-	return _mm256_loadu_ps(x);
-}
+#define vec_f16 v_halves
+#define vec_f32 _mm256_loadu_ps
 
 static inline __m256 vec_bf16(const uint16_t *h)
 {
@@ -44,6 +36,7 @@ static inline __m256 vec_q8(const int8_t *b)
 }
 
 #define VEC_INT __m256i
+#define vec_set1_int _mm256_set1_epi32
 #define CODE_QUERIES 3                    /* for so many 16 tokens' sums stay in registers */
 #define CODE_WIDTH(nq) ((nq) < 3 ? 2 : 1) /* times 16 lanes of a tile, at most */
 #define vec_zero _mm256_setzero_si256
@@ -57,14 +50,6 @@ static inline __m256i vec_codes(__m256i words, int j, int bits)
 {
 	return _mm256_and_si256(
 		_mm256_srli_epi16(words, j * bits), _mm256_set1_epi8((char)((1 << bits) - 1)));
-}
-
-static inline __m256i vec_quad(const int8_t *q)
-{
-	int32_t quad;
-
-	memcpy(&quad, q, sizeof quad);
-	return _mm256_set1_epi32(quad);
 }
 
 static inline __m256i vec_dot(__m256i sum, __m256i codes, __m256i q)
@@ -85,29 +70,6 @@ static inline __m256 vec_code_sum(const struct k_code_factor *f, __m256i sum)
 		_mm256_set1_ps(f->step), _mm256_cvtepi32_ps(i), _mm256_set1_ps(f->middles));
 }
 
-/* Queries and vectors of the tiles that registers hold. */
-#define TILES(DO, form)                                                                            \
-	DO(form, 1, 2)                                                                                 \
-	DO(form, 1, 4)                                                                                 \
-	DO(form, 1, 8)                                                                                 \
-	DO(form, 2, 2)                                                                                 \
-	DO(form, 2, 4)                                                                                 \
-	DO(form, 3, 2)                                                                                 \
-	DO(form, 3, 4)                                                                                 \
-	DO(form, 4, 2)                                                                                 \
-	DO(form, 5, 2)                                                                                 \
-	DO(form, 6, 2)
-
-/* By format or bits, queries, and lanes / 16. */
-#define ROWS(fn, form)                                                                             \
-	{                                                                                              \
-		[1] = { NULL, fn##_##form##_1_2, fn##_##form##_1_4, NULL, fn##_##form##_1_8 },             \
-		[2] = { NULL, fn##_##form##_2_2, fn##_##form##_2_4 },                                      \
-		[3] = { NULL, fn##_##form##_3_2, fn##_##form##_3_4 }, [4] = { NULL, fn##_##form##_4_2 },   \
-		[5] = { NULL, fn##_##form##_5_2 }, [6] = { NULL, fn##_##form##_6_2 },                      \
-	}
 #define ATTENTION k_avx2_attention
-static const int32_t mix_widths[7] = { 0, 64, 32, 32, 16, 16, 16 };
-
 #include "kernels/cpu/attention_body.h"
 #endif

@@ -10,15 +10,11 @@
 #define vec_fma _mm512_fmadd_ps
 #define vec_load _mm512_loadu_ps
 #define vec_store _mm512_storeu_ps
+#define vec_f32 _mm512_loadu_ps
 
 static inline __m512 vec_f16(const uint16_t *h)
 {
 	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)h));
-}
-
-static inline __m512 vec_f32(const float *x)
-{
-	return _mm512_loadu_ps(x);
 }
 
 static inline __m512 vec_bf16(const uint16_t *h)
@@ -45,6 +41,7 @@ static inline __m512 vec_q8(const int8_t *b)
 }
 
 #define VEC_INT __m512i
+#define vec_set1_int _mm512_set1_epi32
 #define CODE_QUERIES 6
 #define CODE_WIDTH(nq) 4
 #define vec_zero _mm512_setzero_si512
@@ -58,14 +55,6 @@ static inline __m512i vec_codes(__m512i words, int j, int bits)
 		_mm512_set1_epi32(((1 << bits) - 1) * 0x01010101));
 }
 
-static inline __m512i vec_quad(const int8_t *q)
-{
-	int32_t quad;
-
-	memcpy(&quad, q, sizeof quad);
-	return _mm512_set1_epi32(quad);
-}
-
 static inline __m512 vec_code_sum(const struct k_code_factor *f, __m512i sum)
 {
 	const __m512i i = _mm512_sub_epi32(sum, _mm512_set1_epi32(f->sum));
@@ -74,26 +63,15 @@ static inline __m512 vec_code_sum(const struct k_code_factor *f, __m512i sum)
 		_mm512_set1_ps(f->step), _mm512_cvtepi32_ps(i), _mm512_set1_ps(f->middles));
 }
 
-/* Queries and vectors of the tiles that registers hold. */
-#define TILES_OF(DO, form, nq) DO(form, nq, 1) DO(form, nq, 2) DO(form, nq, 4)
-#define TILES(DO, form)                                                                            \
-	TILES_OF(DO, form, 1)                                                                          \
-	TILES_OF(DO, form, 2)                                                                          \
-	TILES_OF(DO, form, 3)                                                                          \
-	TILES_OF(DO, form, 4)                                                                          \
-	TILES_OF(DO, form, 5)                                                                          \
-	TILES_OF(DO, form, 6)
+#define TILES_OF(DO, fn, form, nq) DO(fn, form, nq, 1) DO(fn, form, nq, 2) DO(fn, form, nq, 4)
+#define TILES(DO, fn, form)                                                                        \
+	TILES_OF(DO, fn, form, 1)                                                                      \
+	TILES_OF(DO, fn, form, 2)                                                                      \
+	TILES_OF(DO, fn, form, 3)                                                                      \
+	TILES_OF(DO, fn, form, 4)                                                                      \
+	TILES_OF(DO, fn, form, 5)                                                                      \
+	TILES_OF(DO, fn, form, 6)
 
-/* By format or bits, queries, and lanes / 16. */
-#define ROW(fn, form, nq)                                                                          \
-	[nq] = { NULL, fn##_##form##_##nq##_1, fn##_##form##_##nq##_2, NULL, fn##_##form##_##nq##_4 }
-#define ROWS(fn, form)                                                                             \
-	{                                                                                              \
-		ROW(fn, form, 1), ROW(fn, form, 2), ROW(fn, form, 3), ROW(fn, form, 4), ROW(fn, form, 5),  \
-			ROW(fn, form, 6),                                                                      \
-	}
 #define ATTENTION k_avx512_attention
-static const int32_t mix_widths[7] = { 0, 64, 64, 64, 64, 64, 64 };
-
 #include "kernels/cpu/attention_body.h"
 #endif

@@ -1,6 +1,5 @@
 /* Attention (rule 11) for one instruction set: included after the definitions that attention_mix.h
- * needs, and of ATTENTION (the op function's name), ROWS (the tiles by queries and lanes / 16) and
- * mix_widths (the most lanes a tile of nq queries takes). attention_plan.h assigns work to threads.
+ * needs, and of ATTENTION (the op function's name). attention_plan.h assigns work to threads.
  * Thread: called by all threads of a pool; op->ticket counts those that have ended, and then the
  * merge. */
 #include "kernels/cpu/attention_mix.h"
@@ -8,7 +7,7 @@
 #include "kernels/cpu/vec8.h"
 #include "kernels/format/codes.h"
 
-#define TABLE(form, bytes, doc) [K_CACHE_##form] = ROWS(mix, form),
+#define TABLE(form, bytes, doc) [K_CACHE_##form] = { TILES(TILE_ENTRY, mix, form) },
 static mix_fn *const mix_table[K_N_CACHES][7][5] = { K_CACHES(TABLE) TABLE(q8, , ) };
 
 /* The positions of a span that the rows of an item see. */
@@ -82,9 +81,9 @@ static void find_groups(
 /* Lanes / 16 of the next tile, of those that are left: 1, 2 or 4. */
 static int32_t tile_of(int32_t left, int32_t nq)
 {
-	const int32_t most = mix_widths[nq] / 16;
+	mix_fn *const *tile = mix_table[K_CACHE_f16][nq];
 
-	return left >= 4 && most >= 4 ? 4 : left >= 2 && most >= 2 ? 2 : 1;
+	return left >= 4 && tile[4] ? 4 : left >= 2 && tile[2] ? 2 : 1;
 }
 
 static void fill_seen(struct work *w, int32_t span)
@@ -194,7 +193,6 @@ static inline float span_max(const float *s, const struct k_bits *seen, bool who
 {
 	const __m256 least = _mm256_set1_ps(-INFINITY);
 	__m256 low = least, high = least;
-	float lane[8], m = -INFINITY;
 
 	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
 		const uint32_t bits = whole ? 0xffff : k_bits_group(seen, g);
@@ -211,10 +209,7 @@ static inline float span_max(const float *s, const struct k_bits *seen, bool who
 		low = _mm256_max_ps(lo, low);
 		high = _mm256_max_ps(hi, high);
 	}
-	_mm256_storeu_ps(lane, _mm256_max_ps(low, high));
-	for (int i = 0; i < 8; i++)
-		m = lane[i] > m ? lane[i] : m;
-	return m;
+	return v_greatest(_mm256_max_ps(low, high));
 }
 
 /* Turns a group's scores into probabilities, in place, +0 where not seen; returns their sum. */
@@ -293,8 +288,7 @@ static void do_span(const struct work *w, int32_t span, int32_t at, int32_t at_p
 	if (p->a->kv->value_dim && w->phase != PHASE_SOFTMAX)
 		turn_values(w);
 	for (int32_t q = 0; q < w->item->n_queries; q += ATTEND_QUERIES) {
-		int32_t nq =
-			w->item->n_queries - q < ATTEND_QUERIES ? w->item->n_queries - q : ATTEND_QUERIES;
+		int32_t nq = k_min(w->item->n_queries - q, ATTEND_QUERIES);
 
 		if (w->phase == PHASE_ALL || w->phase == PHASE_SCORES) {
 			any_scores(w, q, nq, s + q * K_SPAN);
@@ -309,8 +303,7 @@ static void do_span(const struct work *w, int32_t span, int32_t at, int32_t at_p
 			matrix_move(w, span, q, nq, at, at_part, false);
 		else
 			any_values(w, &runs, nq, s + q * K_SPAN,
-				w->store.part_o +
-					((size_t)at_part * (size_t)p->max_queries + (size_t)q) * head_dim);
+				w->store.part_o + k_index(at_part, p->max_queries, q) * head_dim);
 	}
 }
 
@@ -326,7 +319,7 @@ static void finish(
 
 	for (int32_t q = 0; q < item->n_queries; q++) {
 		int32_t r = attend_row_of(p, item, q), head = attend_head_of(p, item, q);
-		size_t at = (size_t)r * (size_t)a->out.dim + (size_t)head * (size_t)head_dim;
+		size_t at = k_index(r, a->out.dim, head * head_dim);
 		const float *o = st->o + (size_t)q * (size_t)head_dim;
 		float inv_l = k_attention_inverse(a, head, st->max[q], st->l[q]);
 

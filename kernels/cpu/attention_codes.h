@@ -3,21 +3,17 @@
  * score or the probability; by channel these become integers of 8 bits, and what the middles of
  * the ranges add is a sum of its own. Part of attention_body.h. Thread: as there. */
 
-static keys_fn *const keys_table[5][ATTEND_QUERIES + 1] = { [4] = KEYS_ROW(4), [2] = KEYS_ROW(2) };
+static keys_fn *const keys_table[5][ATTEND_QUERIES + 1] = { QUERIES(KEYS_ENTRY, 4)
+		QUERIES(KEYS_ENTRY, 2) };
 static values_fn *const values_table[5][ATTEND_QUERIES + 1][5] = {
-	[4] = ROWS(values, 4), [2] = ROWS(values, 2)
+	[4] = { TILES(TILE_ENTRY, values, 4) }, [2] = { TILES(TILE_ENTRY, values, 2) }
 };
-
-static inline __m256 f16_eight(const uint16_t *h)
-{
-	return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)h));
-}
 
 /* out = x * scale, n numbers, a multiple of 16. */
 static inline void fold_scales(const float *x, const uint16_t *scale, int32_t n, float *out)
 {
 	for (int32_t i = 0; i < n; i += 8)
-		_mm256_storeu_ps(out + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), f16_eight(scale + i)));
+		_mm256_storeu_ps(out + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), v_halves(scale + i)));
 }
 
 static unsigned char *code_group(const unsigned char *group)
@@ -44,10 +40,10 @@ static void read_scales(
 	const __m256 middle = _mm256_set1_ps((float)k_code_middle(bits));
 
 	for (int32_t j = 0; j < n; j += 8) {
-		const __m256 scale = f16_eight(s.scale + j);
+		const __m256 scale = v_halves(s.scale + j);
 
 		_mm256_storeu_ps(c->scale + i + j, scale);
-		_mm256_storeu_ps(c->middle + i + j, _mm256_fmadd_ps(scale, middle, f16_eight(s.min + j)));
+		_mm256_storeu_ps(c->middle + i + j, _mm256_fmadd_ps(scale, middle, v_halves(s.min + j)));
 	}
 }
 
@@ -70,7 +66,7 @@ static inline __m256i round_group(const float *x, const float *scale, __m256 id,
 	return _mm256_add_epi32(b[0], b[1]);
 }
 
-/* k_code_factor() of a multiple of 16 numbers. */
+/* The factor (attend.h, k_view_factor) of a multiple of 16 numbers. */
 static struct k_code_factor code_factor(
 	const struct by_channel *c, const float *x, int32_t bits, int8_t *q)
 {
@@ -79,6 +75,7 @@ static struct k_code_factor code_factor(
 	__m256 low = _mm256_setzero_ps(), high = low, id;
 	struct k_code_factor f = { 0 };
 	uint32_t a;
+	float inverse;
 
 	_Pragma("GCC unroll 4") for (int32_t i = 0; i < c->n; i += K_GROUP)
 	{
@@ -93,13 +90,11 @@ static struct k_code_factor code_factor(
 	}
 	f.middles = v_tree8(_mm256_add_ps(low, high));
 	a = (uint32_t)v_max_epi32(most);
-	if (a < 0x0d800000u || a >= 0x7f800000u) {
+	if (!k_step(a, &f.step, &inverse)) {
 		memset(q, 0, (size_t)c->n);
-		f.step = a < 0x0d800000u ? 0 : k_float(0x7fc00000u);
 		return f;
 	}
-	f.step = k_float(a) * 0x1.020408p-7f;
-	id = _mm256_set1_ps(127.0f / k_float(a));
+	id = _mm256_set1_ps(inverse);
 	_Pragma("GCC unroll 4") for (int32_t i = 0; i < c->n; i += K_GROUP) sum =
 		_mm256_add_epi32(sum, round_group(x + i, c->scale + i, id, q + i));
 	f.sum = v_sum_epi32(sum) * k_code_middle(bits);
@@ -148,14 +143,14 @@ static void q8_scores(const struct work *w, int32_t query, int32_t nq, float *s)
 	float *part = w->store.fold;
 
 	for (int32_t first = 0; first < dim; first += K_Q8_DIMS) {
-		span_scores(w, query, nq, first, dim - first < K_Q8_DIMS ? dim - first : K_Q8_DIMS, part);
+		span_scores(w, query, nq, first, k_min(dim - first, K_Q8_DIMS), part);
 		for (int32_t t = 0; t < K_SPAN; t += 8) {
 			unsigned char *group = code_group(w->here.key[t / K_GROUP]);
 			__m256 scale;
 
 			if (!k_bits_group(&w->seen.any, t / K_GROUP))
 				continue;
-			scale = f16_eight(k_q8_scales(group, dim, first / K_Q8_DIMS) + t % K_GROUP);
+			scale = v_halves(k_q8_scales(group, dim, first / K_Q8_DIMS) + t % K_GROUP);
 			for (int32_t i = 0; i < nq; i++) {
 				float *at = s + i * K_SPAN + t;
 				const __m256 sum = first ? _mm256_loadu_ps(at) : _mm256_setzero_ps();
@@ -224,8 +219,8 @@ static void token_values(
 			for (int32_t i = 0; i < nq; i++)
 				f.of[i] = code_factor(&c, p + i * K_SPAN, bits, c.q + i * K_SPAN);
 		}
-		n = tile_of(((end < dim ? end : dim) - d) / 16, nq);
-		n = n > CODE_WIDTH(nq) ? CODE_WIDTH(nq) : n;
+		n = tile_of((k_min(end, dim) - d) / 16, nq);
+		n = k_min(n, CODE_WIDTH(nq));
 		for (int32_t r = 0; r < b->n_runs; r++)
 			b->at[r].ptr[0] = w->here.value[b->at[r].k / K_GROUP] + d * 4;
 		values_table[bits][nq][n](b, &f, o + d, (size_t)dim);
@@ -254,8 +249,7 @@ static void q8_values(
 
 	for (int32_t first = 0; first < dim; first += K_Q8_DIMS) {
 		fold_tokens(w, nq, first / K_Q8_DIMS, p);
-		span_values(
-			v, nq, first, dim - first < K_Q8_DIMS ? dim - first : K_Q8_DIMS, w->store.fold, o);
+		span_values(v, nq, first, k_min(dim - first, K_Q8_DIMS), w->store.fold, o);
 	}
 }
 

@@ -39,8 +39,7 @@ static void merge_eight(const struct attend_plan *p, const struct attend_item *i
 	memcpy(l, to->l + q0, sizeof l);
 	merge_sums(max, l, m, part_l, c, e);
 	for (int32_t q = q0; q < item->n_queries && q < q0 + 8; q++) {
-		const float *part = from->part_o + ((size_t)at_part * (size_t)p->max_queries + (size_t)q) *
-											   (size_t)head_dim;
+		const float *part = from->part_o + k_index(at_part, p->max_queries, q) * (size_t)head_dim;
 		float *o = to->o + (size_t)q * (size_t)head_dim;
 
 		if (part_l[q - q0] == 0)

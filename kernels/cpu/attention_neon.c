@@ -47,6 +47,7 @@ static inline float32x4_t vec_q8(const int8_t *b)
 }
 
 #define VEC_INT int32x4_t
+#define vec_set1_int vdupq_n_s32
 #define CODE_QUERIES 3                    /* for so many 16 tokens' sums stay in registers */
 #define CODE_WIDTH(nq) ((nq) < 3 ? 2 : 1) /* times 16 lanes of a tile, at most */
 #define vec_total vaddq_s32
@@ -66,14 +67,6 @@ static inline int32x4_t vec_codes(int32x4_t words, int j, int bits)
 	return (int32x4_t)((uint8x16_t)words >> j * bits & (uint8_t)((1 << bits) - 1));
 }
 
-static inline int32x4_t vec_quad(const int8_t *q)
-{
-	int32_t quad;
-
-	memcpy(&quad, q, sizeof quad);
-	return vdupq_n_s32(quad);
-}
-
 static inline int32x4_t vec_dot(int32x4_t sum, int32x4_t codes, int32x4_t q)
 {
 	return vdotq_s32(sum, (int8x16_t)codes, (int8x16_t)q);
@@ -85,30 +78,7 @@ static inline float32x4_t vec_code_sum(const struct k_code_factor *f, int32x4_t 
 }
 
 #define MIX_UNROLL _Pragma("GCC unroll 16")
-/* Queries and vectors of the tiles that registers hold. */
-#define TILES(DO, form)                                                                            \
-	DO(form, 1, 4)                                                                                 \
-	DO(form, 1, 8)                                                                                 \
-	DO(form, 1, 16)                                                                                \
-	DO(form, 2, 4)                                                                                 \
-	DO(form, 2, 8)                                                                                 \
-	DO(form, 3, 4)                                                                                 \
-	DO(form, 3, 8)                                                                                 \
-	DO(form, 4, 4)                                                                                 \
-	DO(form, 5, 4)                                                                                 \
-	DO(form, 6, 4)
-
-/* By format or bits, queries, and lanes / 16. */
-#define ROWS(fn, form)                                                                             \
-	{                                                                                              \
-		[1] = { NULL, fn##_##form##_1_4, fn##_##form##_1_8, NULL, fn##_##form##_1_16 },            \
-		[2] = { NULL, fn##_##form##_2_4, fn##_##form##_2_8 },                                      \
-		[3] = { NULL, fn##_##form##_3_4, fn##_##form##_3_8 }, [4] = { NULL, fn##_##form##_4_4 },   \
-		[5] = { NULL, fn##_##form##_5_4 }, [6] = { NULL, fn##_##form##_6_4 },                      \
-	}
 #define ATTENTION k_neon_attention
-static const int32_t mix_widths[7] = { 0, 64, 32, 32, 16, 16, 16 };
-
 /* gcc 12 does not see that values which are part of the keys have no codes (load_lanes). */
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include "kernels/cpu/attention_body.h"

@@ -9,8 +9,7 @@ static float *share_of(const struct attend_plan *p, const struct attend_item *it
 	if (observe < 0 || !a->share)
 		return NULL;
 	return a->share +
-		   ((size_t)observe * (size_t)a->n_heads + (size_t)attend_head_of(p, item, query)) *
-			   (size_t)a->share_stride;
+		   k_index(observe, a->n_heads, attend_head_of(p, item, query)) * (size_t)a->share_stride;
 }
 
 /* Of every row, where there is an account; else NULL. */
@@ -18,8 +17,8 @@ static float *attn_score_of(
 	const struct attend_plan *p, const struct attend_item *item, int32_t query)
 {
 	const struct k_attention *a = p->a;
-	const size_t head = (size_t)attend_row_of(p, item, query) * (size_t)a->n_heads +
-						(size_t)attend_head_of(p, item, query);
+	const size_t head =
+		k_index(attend_row_of(p, item, query), a->n_heads, attend_head_of(p, item, query));
 
 	return a->attn_score ? a->attn_score + head * (size_t)a->attn_score_stride : NULL;
 }
@@ -72,7 +71,7 @@ static inline void count_low(
 static inline void scale_sums(
 	const float *sums, int32_t n, float e, float inv_l, bool adds, float *share)
 {
-	const __m256i there = _mm256_castps_si256(seen_lanes((1u << (n < 8 ? n : 8)) - 1));
+	const __m256i there = _mm256_castps_si256(seen_lanes((1u << (k_min(n, 8))) - 1));
 	__m256 v = _mm256_mul_ps(_mm256_loadu_ps(sums), _mm256_set1_ps(e));
 
 	v = _mm256_mul_ps(v, _mm256_set1_ps(inv_l));
@@ -89,7 +88,7 @@ static inline void observe_span(const struct attend_plan *p, const struct attend
 	int32_t span, int32_t at, int32_t q0, int32_t n, const struct attend_store *merged,
 	struct watch *watch)
 {
-	const size_t first = (size_t)at * (size_t)p->max_queries + (size_t)q0;
+	const size_t first = k_index(at, p->max_queries, q0);
 	const int32_t first_group = span * K_SPAN_GROUPS;
 	const __m256 m = _mm256_loadu_ps(st->m + at * p->stride + q0);
 	float e[8];
@@ -131,7 +130,7 @@ static void observe_begin(
 	share = share_of(p, item, query);
 	for (int32_t g = 0; share && g < n_groups; g += K_SPAN_GROUPS) {
 		const struct k_bits seen = k_row_bits(a, r, item->kv_head, g / K_SPAN_GROUPS);
-		const int32_t n = n_groups - g < K_SPAN_GROUPS ? n_groups - g : K_SPAN_GROUPS;
+		const int32_t n = k_min(n_groups - g, K_SPAN_GROUPS);
 
 		if (!k_bits_any(&seen))
 			memset(share + g, 0, (size_t)n * sizeof *share);
@@ -145,7 +144,7 @@ static void observe_piece(const struct attend_plan *p, const struct attend_item 
 	const struct attend_store st = attend_store_of(p, scratch, piece.lo > 0);
 
 	for (int32_t q0 = 0; q0 < item->n_queries; q0 += 8) {
-		const int32_t n = item->n_queries - q0 < 8 ? item->n_queries - q0 : 8;
+		const int32_t n = k_min(item->n_queries - q0, 8);
 		struct watch watch[8];
 		int32_t n_watched = 0;
 

@@ -75,17 +75,12 @@ struct attend_piece attend_piece_of(
 		(int32_t)(hi - item->first_unit) };
 }
 
-/* Floats, rounded up to whole cache lines. */
-static size_t lines(size_t n)
-{
-	return (n + 15) / 16 * 16;
-}
-
+/* Whole cache lines. */
 static float *take(float **at, size_t n)
 {
 	float *p = *at;
 
-	*at += lines(n);
+	*at += k_align(n, 16);
 	return p;
 }
 
@@ -94,7 +89,7 @@ static int32_t fold_floats(const struct attend_plan *p)
 {
 	const int32_t dim = p->a->kv->head_dim;
 
-	return k_cache_bits(p->a->kv->format) ? ATTEND_QUERIES * (dim > K_SPAN ? dim : K_SPAN) : 0;
+	return k_cache_bits(p->a->kv->format) ? ATTEND_QUERIES * k_max(dim, K_SPAN) : 0;
 }
 
 /* Lays out one store from *at on. */
@@ -164,13 +159,13 @@ bool attend_plan(struct attend_plan *p, const struct k_attention *a, int n_threa
 	p->n_rep = a->n_heads / a->kv->n_kv_heads;
 	p->rows_per_tile = p->n_rep < ATTEND_QUERIES ? ATTEND_QUERIES / p->n_rep : 1;
 	for (bool more = attend_first(p, &item); more; more = attend_next(p, &item)) {
-		p->max_queries = item.n_queries > p->max_queries ? item.n_queries : p->max_queries;
-		p->max_spans = item.n_spans > p->max_spans ? item.n_spans : p->max_spans;
+		p->max_queries = k_max(item.n_queries, p->max_queries);
+		p->max_spans = k_max(item.n_spans, p->max_spans);
 		p->n_units = item.first_unit + item.n_spans;
 	}
-	p->stride = (p->max_queries + 7) / 8 * 8;
+	p->stride = k_up(p->max_queries, 8);
 	p->observed = is_observed(a);
 	p->max_tail = (int32_t)(p->n_units / n_threads + 1);
-	p->max_tail = p->max_tail < p->max_spans ? p->max_tail : p->max_spans;
+	p->max_tail = k_min(p->max_tail, p->max_spans);
 	return floats_needed(p) * sizeof(float) <= (double)K_SCRATCH_BYTES;
 }

@@ -86,7 +86,7 @@ static void sink_scores(const struct work *w, int32_t span, int32_t query, int32
 	b.at[0].k = 0;
 	b.at[0].n = dim;
 	for (int32_t g = 0; a->sink_q && g < K_SPAN_GROUPS && g * K_GROUP < left; g++) {
-		const int32_t n = left - g * K_GROUP < K_GROUP ? left - g * K_GROUP : K_GROUP;
+		const int32_t n = k_min(left - g * K_GROUP, K_GROUP);
 		float sinks[ATTEND_QUERIES * K_GROUP];
 
 		if (!k_bits_group(&w->seen.any, g))

@@ -61,7 +61,7 @@ static void sums_of_4(const uint8_t *column, const struct pairs *p, __m256i *out
 	const __m256i low = _mm256_set1_epi8(15);
 
 	for (int from = 0; from < p->n; from += PAIRS) {
-		const int to = from + PAIRS < p->n ? from + PAIRS : p->n;
+		const int to = k_min(from + PAIRS, p->n);
 		__m256i sum[4] = { 0 };
 
 		for (int i = from; i < to; i++) {
@@ -99,11 +99,6 @@ static void sums_of_8(const uint8_t *column, const struct pairs *p, __m256i *out
 	}
 }
 
-static inline __m256 load_halves(const uint16_t *h)
-{
-	return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)h));
-}
-
 /* A block of 32 columns for the strip whose scales begin at dw. */
 static void add_block(const struct k_columns *a, const uint16_t *dw, const uint8_t *column,
 	const struct pairs *p, float d, float sx, float *acc)
@@ -119,11 +114,11 @@ static void add_block(const struct k_columns *a, const uint16_t *dw, const uint8
 	else
 		sums_of_4(column, p, sum);
 	for (int k = 0; k < 8; k++) {
-		const __m256 t = _mm256_mul_ps(load_halves(dw + 8 * k), _mm256_cvtepi32_ps(sum[k]));
+		const __m256 t = _mm256_mul_ps(v_halves(dw + 8 * k), _mm256_cvtepi32_ps(sum[k]));
 		__m256 y = _mm256_fmadd_ps(scale, t, _mm256_loadu_ps(acc + 8 * k));
 
 		if (a->has_min)
-			y = _mm256_fmadd_ps(load_halves(dw + pad + 8 * k), minima, y);
+			y = _mm256_fmadd_ps(v_halves(dw + pad + 8 * k), minima, y);
 		_mm256_storeu_ps(acc + 8 * k, y);
 	}
 }
@@ -142,7 +137,7 @@ static int32_t next_block(
 	const size_t from = (size_t)(s.lo * K_STRIP * a->bits / 8);
 	const size_t bytes = (size_t)((s.hi - s.lo) * K_STRIP * a->bits / 8);
 
-	b = b < a->n_cols / K_QBLOCK ? b : a->n_cols / K_QBLOCK;
+	b = k_min(b, a->n_cols / K_QBLOCK);
 	while (b < a->n_cols / K_QBLOCK && a->skip && k_is_zero_block(q + b * K_QBLOCK))
 		b++;
 	if (b == a->n_cols / K_QBLOCK)

@@ -21,7 +21,7 @@ static void *take(struct sorted *s, size_t bytes)
 {
 	unsigned char *p = s->at;
 
-	bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+	bytes = k_align(bytes, ALIGN);
 	if (!p || bytes > (size_t)(s->end - p)) {
 		s->at = NULL;
 		return NULL;

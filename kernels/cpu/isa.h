@@ -26,7 +26,7 @@ typedef uint64_t k_multiply_fn(int64_t n);
 
 struct k_isa {
 	const char *name;
-	bool (*runs_here)(void);
+	bool (*runs_here)(void); /* NULL: anywhere */
 	k_fn *fn[K_N_KINDS];
 	/* Whether the op's parts wait for one another: each thread does its own. NULL: none do. */
 	bool (*together)(const struct k_op *op);
@@ -56,6 +56,19 @@ bool k_together(const struct k_op *op);
 /* pick_vec8.c: whether threads part a row's groups. */
 bool k_pick_is_shared(const struct k_pick *a);
 
+/* The op function of an op that is so many units, each computed by itself (kernels/op/op.h). */
+#define K_BY_UNITS(function, name)                                                                 \
+	void function(struct k_op *op, int tid, int n_threads, void *scratch)                          \
+	{                                                                                              \
+		const struct k_##name *a = &op->u.name;                                                    \
+		int64_t lo, hi;                                                                            \
+                                                                                                   \
+		(void)scratch;                                                                             \
+		k_split(k_##name##_units(a), tid, n_threads, &lo, &hi);                                    \
+		for (int64_t unit = lo; unit < hi; unit++)                                                 \
+			k_##name##_unit(a, unit);                                                              \
+	}
+
 /* Waits inside an op until the ticket, which its threads increment, has reached `count`: this takes
  * microseconds, unless there are more threads than processors. */
 void k_await(atomic_int *ticket, int count);
@@ -69,11 +82,9 @@ static inline void k_embed_scale(const struct k_embed *a, float *x)
 /* ref.c, ref_matmul.c, ref_attention.c */
 k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_glu, k_ref_stats,
 	k_ref_experts;
-#define X(name, NAME) k_fn k_ref_##name;
+#define X(name) k_fn k_ref_##name;
 K_PLAIN_KINDS(X)
 #undef X
-/* For the tables of instruction sets. */
-#define K_PLAIN_FN(name, NAME) [K_OP_##name] = k_ref_##name,
 /* cpu/experts.c: the experts op, by an instruction set's product, which one thread computes and
  * which leaves the last three quarters of its scratch. */
 void k_each_expert(struct k_op *op, int tid, int n_threads, void *scratch, k_fn *matmul);
@@ -100,10 +111,10 @@ double k_ref_entropy(double s, double w);
 
 /* These use vectors of 8 floats (vec8.h); AVX-512 uses them where wider ones are not faster. */
 k_fn k_vec8_norm, k_vec8_rope, k_vec8_glu, k_vec8_stats;
-#define X(name, NAME) k_fn k_vec8_##name;
+#define X(name) k_fn k_vec8_##name;
 K_PLAIN_KINDS(X)
 #undef X
-#define K_VEC8_FN(name, NAME) [K_OP_##name] = k_vec8_##name,
+#define K_VEC8_FN(name) [K_OP_##name] = k_vec8_##name,
 /* For the tables of instruction sets: all but what each has of its own. */
 #define K_VEC8_OPS                                                                                 \
 	[K_OP_norm] = k_vec8_norm, [K_OP_rope] = k_vec8_rope, [K_OP_glu] = k_vec8_glu,                 \

@@ -99,28 +99,6 @@ INLINE void put_quads(enum k_type type, const int8_t *q, int32_t *out)
 	}
 }
 
-INLINE void load_weights(
-	enum k_type type, bool flat, const uint8_t *w, int j, __m256i *lo, __m256i *hi)
-{
-	const int book = k_facts_of(type).book;
-
-	if (flat || k_low_bits(type) == 8) {
-		*lo = load(w + j * 4 * LANES);
-		*hi = load(w + (j + 4) * 4 * LANES);
-		return;
-	}
-	load_codes(type, w, j, lo, hi);
-	if (book) {
-		const __m128i values =
-			_mm_add_epi8(_mm_loadu_si128((const __m128i *)(const void *)k_books[book]),
-				_mm_set1_epi8((char)excess_of(type)));
-		const __m256i both = v_broadcast128(values);
-
-		*lo = _mm256_shuffle_epi8(both, *lo);
-		*hi = _mm256_shuffle_epi8(both, *hi);
-	}
-}
-
 /* What a chain of a row starts from, of a half of a block or, with the first, of all of it. */
 INLINE __m256i start(enum k_type type, const int32_t *x, int half)
 {
@@ -248,18 +226,6 @@ INLINE void dot_pair(const struct k_tile_call *c, enum k_type type, bool flat, i
 				sum[t][r] = h ? _mm256_add_epi32(sum[t][r], more) : more;
 			}
 	}
-}
-
-INLINE void load_all(enum k_type type, const uint8_t *w, __m256i codes[8])
-{
-	for (int j = 0; j < 4; j++)
-		load_weights(type, false, w, j, &codes[j], &codes[j + 4]);
-}
-
-INLINE int tiles_of(enum k_type type, int n)
-{
-	(void)type;
-	return n > 2 ? TILES : 1;
 }
 
 /* A block of n_tiles tiles times n rows as floats. */

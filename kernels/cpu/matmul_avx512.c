@@ -20,9 +20,6 @@
 #define v_or _mm512_or_si512
 #define v_xor _mm512_xor_si512
 #define v_load _mm512_load_si512
-#define v_lookup(book, codes)                                                                      \
-	_mm512_shuffle_epi8(                                                                           \
-		v_broadcast128(_mm_loadu_si128((const __m128i *)(const void *)(book))), codes)
 #define v_broadcast128 _mm512_broadcast_i32x4
 #define v_fours(p) _mm512_broadcast_f32x4(_mm_loadu_ps(p))
 #define v_pick _mm512_permutevar_ps
@@ -51,12 +48,6 @@ static inline __m512 load_bf16(const uint8_t *p)
 #include "kernels/cpu/prepare.h"
 
 #define v_dpbusd _mm512_dpbusd_epi32
-
-INLINE int tiles_of(enum k_type type, int n)
-{
-	(void)type, (void)n;
-	return 1;
-}
 
 #include "kernels/cpu/matmul_vnni.h"
 #include "kernels/cpu/matmul_body.h"

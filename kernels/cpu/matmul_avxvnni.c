@@ -21,12 +21,6 @@
 #include "kernels/cpu/matmul_load.h"
 #include "kernels/cpu/prepare.h"
 
-INLINE int tiles_of(enum k_type type, int n)
-{
-	(void)type;
-	return n > 2 ? TILES : 1;
-}
-
 #include "kernels/cpu/matmul_vnni.h"
 #include "kernels/cpu/matmul_body.h"
 

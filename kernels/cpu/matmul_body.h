@@ -1,7 +1,6 @@
 /* Matrix products over tiles, for any width of vectors; a lane is an output row and follows the
  * reference's chain (rules 5 and 6). Included by a matmul_*.c after matmul_load.h and its own
  *
- *     int tiles_of(type, n)    tiles that n rows are multiplied with at once, at most TILES
  *     void dot_block(call, type, flat, n_tiles, n, x, sub, w, sum)    the integers of rule 5, as
  *                              floats, sub being the scales of the halves of each tile's block
  *     void load_all(type, w, codes)    the eight quads of a block as they are multiplied
@@ -98,7 +97,7 @@ INLINE void ahead(
 /* Rule 3: each is added, and rounded, alone. */
 INLINE void store(const struct k_tile_call *c, int r, int t, VEC sum)
 {
-	const size_t at = (size_t)r * (size_t)c->y_dim + (size_t)(t * LANES);
+	const size_t at = k_index(r, c->y_dim, t * LANES);
 
 	if (c->bias)
 		sum = V(add_ps)(sum, V(loadu_ps)(c->bias + t * LANES));
@@ -180,7 +179,7 @@ INLINE void some_tiles(
 
 INLINE void quantised(const struct k_tile_call *c, enum k_type type, bool flat, int n)
 {
-	const int pair = tiles_of(type, n);
+	const int pair = n > 2 ? TILES : 1;
 	int32_t t = 0;
 
 	for (; pair > 1 && t + pair <= c->n_tiles; t += pair)
@@ -270,7 +269,7 @@ INLINE void add_column(const struct k_tile_call *c, enum k_type type, int n_tile
 	for (int t = 0; t < n_tiles; t++)
 		v[t] = load_floats(type, w + (size_t)t * c->tile_bytes + (size_t)k * column);
 	for (int r = 0; r < n; r++) {
-		const float one = c->x[(size_t)r * (size_t)c->dim + (size_t)k];
+		const float one = c->x[k_index(r, c->dim, k)];
 		const VEC x = V(set1_ps)(one);
 
 		if (some && one == 0)
@@ -432,7 +431,7 @@ static const struct k_tiling tiling = {
 
 static size_t packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols)
 {
-	return (size_t)((n_rows + LANES - 1) / LANES) * k_tile_bytes(type, LANES, n_cols);
+	return (size_t)k_pieces(n_rows, LANES) * k_tile_bytes(type, LANES, n_cols);
 }
 
 static void pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n)

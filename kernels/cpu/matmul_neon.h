@@ -183,12 +183,6 @@ INLINE void put_quads(enum k_type type, const int8_t *q, int32_t *out)
 	memcpy(out, q, K_QBLOCK);
 }
 
-INLINE int tiles_of(enum k_type type, int n)
-{
-	(void)type, (void)n;
-	return 1;
-}
-
 /* The halves one after the other, so that the sums of all rows and the weights fit the registers.
  * Many rows take the excess away from the weights, few from their sums. */
 INLINE void dot_block(const struct k_tile_call *c, enum k_type type, bool flat, int n_tiles, int n,

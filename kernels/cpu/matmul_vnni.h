@@ -2,41 +2,12 @@
  * bytes and adds four products to a 32-bit lane without saturating, so sums are exact. Weights go
  * in as codes that are never negative; sums start from what their excess over the weights adds,
  * negated. Included by a matmul_*.c after matmul_load.h, with v_dpbusd(sum, codes,
- * activations), v_broadcast128, TILES, MAX_ROWS and tiles_of() (matmul_body.h). Thread: any; no
- * state. */
+ * activations), TILES and MAX_ROWS (matmul_body.h). Thread: any; no state. */
 
 /* By how much the codes exceed the weights. */
 INLINE int excess_of(enum k_type type)
 {
 	return -k_least(type);
-}
-
-/* Loads quads j and j + 4 of a block as codes: weights minus k_least(), if that is negative. */
-INLINE void load_weights(enum k_type type, bool flat, const uint8_t *w, int j, VECI *lo, VECI *hi)
-{
-	const int book = k_facts_of(type).book;
-
-	if (flat) {
-		*lo = load(w + j * LANES * 4);
-		*hi = load(w + (j + 4) * LANES * 4);
-		return;
-	}
-	load_codes(type, w, j, lo, hi);
-	if (book) {
-		const __m128i values =
-			_mm_add_epi8(_mm_loadu_si128((const __m128i *)(const void *)k_books[book]),
-				_mm_set1_epi8((char)excess_of(type)));
-		const VECI codes = v_broadcast128(values);
-
-		*lo = V(shuffle_epi8)(codes, *lo);
-		*hi = V(shuffle_epi8)(codes, *hi);
-	}
-}
-
-INLINE void load_all(enum k_type type, const uint8_t *w, VECI codes[8])
-{
-	for (int j = 0; j < 4; j++)
-		load_weights(type, false, w, j, &codes[j], &codes[j + 4]);
 }
 
 INLINE int act_words(enum k_type type)

@@ -29,7 +29,7 @@ ALWAYS uint8_t *kept(enum k_type type, int32_t lanes, uint8_t *p, int32_t lane, 
 
 size_t k_pairs_tile_bytes(const struct k_matrix *m, int32_t lanes)
 {
-	return ((size_t)(m->n_cols / K_QBLOCK) * block_bytes(m->type, lanes) + 63) / 64 * 64;
+	return k_align((size_t)(m->n_cols / K_QBLOCK) * block_bytes(m->type, lanes), 64);
 }
 
 ALWAYS uint32_t bits_at(enum k_type type, const uint8_t *p)

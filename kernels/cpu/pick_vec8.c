@@ -8,11 +8,6 @@ enum {
 	PICK_HEADS = 128, /* of a row whose groups threads part */
 };
 
-static inline __m256 halves(const uint16_t *h)
-{
-	return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)h));
-}
-
 /* q times the greatest where q > 0, the least elsewhere, added to acc. */
 static inline __m256 add_bound(const float *q, __m256 least, __m256 greatest, __m256 acc)
 {
@@ -31,8 +26,8 @@ static float bound(const float *q, int32_t n_rep, int32_t head_dim, const uint16
 		for (int32_t i = 0; i < head_dim; i += K_PICK_LANES) {
 			const uint16_t *least = key_range + i, *greatest = least + head_dim;
 
-			lo = add_bound(q + i, halves(least), halves(greatest), lo);
-			hi = add_bound(q + i + 8, halves(least + 8), halves(greatest + 8), hi);
+			lo = add_bound(q + i, v_halves(least), v_halves(greatest), lo);
+			hi = add_bound(q + i + 8, v_halves(least + 8), v_halves(greatest + 8), hi);
 		}
 	return v_tree8(_mm256_add_ps(lo, hi));
 }

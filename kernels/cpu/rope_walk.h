@@ -44,7 +44,7 @@ static inline __attribute__((always_inline)) void k_rope_walk(const struct k_op 
 
 		if (head < a->n_heads)
 			query(a, a->cos + at, a->sin + at,
-				a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)head_dim);
+				a->q + k_index(r, a->n_heads, head) * (size_t)head_dim);
 		else
 			store(a, r, a->rows[r].seq, head - a->n_heads, a->cos + at, a->sin + at, scratch);
 	}
@@ -66,7 +66,7 @@ static inline struct k_rope_slot k_rope_slot(
 	const int32_t page = a->pages[seq][row->pos / a->kv->page_size];
 	const int32_t group = row->pos % a->kv->page_size / K_GROUP;
 	const size_t token = (size_t)(row->pos % K_GROUP);
-	const size_t from = ((size_t)r * (size_t)a->kv->n_kv_heads + (size_t)head) * head_dim;
+	const size_t from = k_index(r, a->kv->n_kv_heads, head) * head_dim;
 
 	return (struct k_rope_slot){
 		.k = a->k + from,

@@ -68,7 +68,6 @@ static float scan_block(const float *logits, int32_t first, int32_t end, uint64_
 	__m256i id = _mm256_add_epi32(_mm256_set1_epi32(first), lanes), sum = _mm256_setzero_si256();
 	__m256i ic1 = _mm256_mullo_epi32(id, c1), ic2 = _mm256_mullo_epi32(id, c2);
 	__m256 max = _mm256_set1_ps(-INFINITY);
-	float lane[8], best = -INFINITY;
 
 	for (int32_t i = first; i < end; i += 8) {
 		__m256 l = load_lanes(logits + i, end - i, -INFINITY);
@@ -79,10 +78,7 @@ static float scan_block(const float *logits, int32_t first, int32_t end, uint64_
 		ic2 = _mm256_add_epi32(ic2, _mm256_slli_epi32(c2, 3));
 	}
 	*hash += sum_epi64(sum);
-	_mm256_storeu_ps(lane, max);
-	for (int i = 0; i < 8; i++)
-		best = lane[i] > best ? lane[i] : best;
-	return best;
+	return v_greatest(max);
 }
 
 static int32_t block_end(int32_t block, int32_t vocab)
@@ -166,22 +162,39 @@ struct shape {
 	int64_t most;              /* the most blocks of one row in one thread */
 };
 
-static struct part *part_of(const struct shape *g, void *scratch, int32_t r)
+static struct part *part_of(void *scratch, int32_t r)
 {
-	(void)g;
 	return (struct part *)scratch + r;
 }
 
 static struct block_sum *sums_of(const struct shape *g, void *scratch, int32_t r)
 {
-	struct part *end = (struct part *)scratch + g->a->n;
+	struct part *end = part_of(scratch, g->a->n);
 
 	return (struct block_sum *)(void *)end + r * g->most;
 }
 
-static void combine(
-	const struct shape *g, int32_t r, int tid, void *scratch, struct k_logit_stats *out)
+/* Hash, maximum and argmax of all parts. */
+static struct k_logit_stats gather(const struct shape *g, int32_t r, int tid, void *scratch)
 {
+	struct k_logit_stats out = { .max = -INFINITY };
+
+	for (int t = 0; t < g->n_parts; t++) {
+		const struct part *p = part_of(k_scratch_of(scratch, tid, t), r);
+
+		out.hash += p->hash;
+		if (p->max > out.max) {
+			out.max = p->max;
+			out.argmax = p->argmax;
+		}
+	}
+	return out;
+}
+
+/* The same with what was weighed. */
+static struct k_logit_stats combine(const struct shape *g, int32_t r, int tid, void *scratch)
+{
+	struct k_logit_stats out = gather(g, r, tid, scratch);
 	double s = 0, w = 0;
 
 	for (int t = 0; t < g->n_parts; t++) {
@@ -193,32 +206,16 @@ static void combine(
 			s += sum[b - lo].s;
 			w += sum[b - lo].w;
 		}
-		out->mass += part_of(g, k_scratch_of(scratch, tid, t), r)->mass;
+		out.mass += part_of(k_scratch_of(scratch, tid, t), r)->mass;
 	}
-	out->entropy = k_ref_entropy(s, w);
-}
-
-/* Hash, maximum and argmax of all parts. */
-static struct k_logit_stats gather(const struct shape *g, int32_t r, int tid, void *scratch)
-{
-	struct k_logit_stats out = { .max = -INFINITY };
-
-	for (int t = 0; t < g->n_parts; t++) {
-		const struct part *p = part_of(g, k_scratch_of(scratch, tid, t), r);
-
-		out.hash += p->hash;
-		if (p->max > out.max) {
-			out.max = p->max;
-			out.argmax = p->argmax;
-		}
-	}
+	out.entropy = k_ref_entropy(s, w);
 	return out;
 }
 
 static void weigh(const struct shape *g, int32_t r, int64_t lo, int64_t hi, int tid, void *scratch)
 {
 	const float *logits = g->a->logits + (size_t)r * (size_t)g->a->vocab;
-	struct part *part = part_of(g, scratch, r);
+	struct part *part = part_of(scratch, r);
 	struct block_sum *sum = sums_of(g, scratch, r);
 	float max = gather(g, r, tid, scratch).max;
 
@@ -235,45 +232,33 @@ static void split_rows(const struct shape *g, struct k_op *op, int tid, void *sc
 	k_split(g->n_blocks, tid, g->n_parts, &lo, &hi);
 	for (int32_t r = 0; r < a->n; r++)
 		scan(a->logits + (size_t)r * (size_t)a->vocab, a->vocab, (int32_t)lo, (int32_t)hi,
-			part_of(g, scratch, r));
+			part_of(scratch, r));
 	atomic_fetch_add(&op->ticket, 1);
 	k_await(&op->ticket, g->n_parts);
 	for (int32_t r = 0; r < a->n; r++)
 		weigh(g, r, lo, hi, tid, scratch);
 	if (atomic_fetch_add(&op->ticket, 1) != 2 * g->n_parts - 1)
 		return;
-	for (int32_t r = 0; r < a->n; r++) {
-		a->out[r] = gather(g, r, tid, scratch);
-		combine(g, r, tid, scratch, &a->out[r]);
-	}
+	for (int32_t r = 0; r < a->n; r++)
+		a->out[r] = combine(g, r, tid, scratch);
 }
 
 /* One thread computes each row. */
-static void whole_rows(const struct k_stats *a, int tid, int n_threads)
+static void whole_rows(const struct k_stats *a, int tid, int n_threads, void *scratch)
 {
 	int64_t lo, hi;
 
 	k_split(a->n, tid, n_threads, &lo, &hi);
 	for (int64_t r = lo; r < hi; r++) {
-		const float *logits = a->logits + (size_t)r * (size_t)a->vocab;
-		const int32_t n_blocks = (a->vocab + K_STATS_BLOCK - 1) / K_STATS_BLOCK;
-		struct k_logit_stats out = { 0 };
-		double s = 0, w = 0;
-		struct part part;
+		const struct k_stats row = {
+			.logits = a->logits + k_index(r, a->vocab, 0), .vocab = a->vocab, .n = 1
+		};
+		const int32_t n_blocks = k_pieces(a->vocab, K_STATS_BLOCK);
+		const struct shape g = { &row, n_blocks, 1, n_blocks };
 
-		scan(logits, a->vocab, 0, n_blocks, &part);
-		for (int32_t b = 0; b < n_blocks; b++) {
-			struct block_sum sum =
-				weigh_block(logits, b * K_STATS_BLOCK, block_end(b, a->vocab), part.max, &out.mass);
-
-			s += sum.s;
-			w += sum.w;
-		}
-		out.hash = part.hash;
-		out.max = part.max;
-		out.argmax = part.argmax;
-		out.entropy = k_ref_entropy(s, w);
-		a->out[r] = out;
+		scan(row.logits, row.vocab, 0, n_blocks, part_of(scratch, 0));
+		weigh(&g, 0, 0, n_blocks, 0, scratch);
+		a->out[r] = combine(&g, 0, 0, scratch);
 	}
 }
 
@@ -282,12 +267,12 @@ void k_vec8_stats(struct k_op *op, int tid, int n_threads, void *scratch)
 	const struct k_stats *a = &op->u.stats;
 	struct shape g = { .a = a, .n_parts = n_threads };
 
-	g.n_blocks = (a->vocab + K_STATS_BLOCK - 1) / K_STATS_BLOCK;
+	g.n_blocks = k_pieces(a->vocab, K_STATS_BLOCK);
 	g.most = g.n_blocks / n_threads + 1;
 	if (n_threads == 1 || a->n % n_threads == 0 || a->n > 4 * n_threads ||
 		(size_t)a->n * (sizeof(struct part) + (size_t)g.most * sizeof(struct block_sum)) >
 			K_SCRATCH_BYTES)
-		whole_rows(a, tid, n_threads);
+		whole_rows(a, tid, n_threads, scratch);
 	else
 		split_rows(&g, op, tid, scratch);
 }

@@ -7,11 +7,6 @@
 
 #define ALWAYS static inline __attribute__((always_inline))
 
-static size_t round_up(size_t n, size_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 enum { MAX_BLOCK_BYTES = 256 };
 
 /* The fields of a block's scales: where in the file's block, how many bytes. Those of blocks of 256
@@ -59,8 +54,8 @@ size_t k_tile_bytes(enum k_type type, int32_t lanes, int32_t n_cols)
 	const size_t chunk = (size_t)k_layout_of(type).chunk, head = (size_t)k_layout_of(type).head;
 
 	if (!k_is_quantised(type))
-		return round_up((size_t)n_cols * l * (size_t)k_types[type].block_bytes, 64);
-	return round_up(((n_blocks + chunk - 1) / chunk * head + n_blocks * block_bytes(type)) * l, 64);
+		return k_align((size_t)n_cols * l * (size_t)k_types[type].block_bytes, 64);
+	return k_align(((n_blocks + chunk - 1) / chunk * head + n_blocks * block_bytes(type)) * l, 64);
 }
 
 /* Where a block of 32 columns has the scales of its block of the file, and its codes: high bits,
@@ -213,7 +208,7 @@ ALWAYS void pack_lanes(const struct k_tiling *t, const struct k_matrix *m, enum 
 {
 	const struct k_facts f = k_facts_of(type);
 	const int32_t per = in_file_block(type), low = k_low_bits(type), high = k_high_bits(type);
-	const size_t row_bytes = (size_t)(m->n_cols / f.block) * (size_t)f.bytes;
+	const size_t row_bytes = k_row_bytes((int32_t)type, m->n_cols);
 
 	for (int32_t b = 0; b < m->n_cols / K_QBLOCK; b++, raw += b % per ? 0 : f.bytes) {
 		const struct place p = place_of(t, type, tile, b);
@@ -280,13 +275,12 @@ void k_tiles_pack(
 	const struct k_tiling *t, struct k_matrix *m, const void *raw, int32_t first, int32_t n)
 {
 	const size_t tile_bytes = k_tile_bytes(m->type, t->lanes, m->n_cols);
-	const size_t row_bytes =
-		(size_t)(m->n_cols / k_types[m->type].block) * (size_t)k_types[m->type].block_bytes;
+	const size_t row_bytes = k_row_bytes((int32_t)m->type, m->n_cols);
 	const uint8_t *row = raw;
 
 	for (int32_t i = first; i < first + n; i += LANES, row += LANES * row_bytes) {
 		const int32_t left = first + n - i, lane = i % t->lanes;
-		const int32_t count = left < LANES ? left : LANES;
+		const int32_t count = k_min(left, LANES);
 		uint8_t *tile = (uint8_t *)m->data + (size_t)(i / t->lanes) * tile_bytes;
 
 		if (lane == 0)
@@ -310,7 +304,7 @@ static void read_float_row(
 	const struct k_tiling *t, const struct k_matrix *w, const uint8_t *tile, int32_t lane, float *x)
 {
 	for (int32_t k = 0; k < w->n_cols; k++) {
-		size_t i = (size_t)k * (size_t)t->lanes + (size_t)lane;
+		size_t i = k_index(k, t->lanes, lane);
 
 		if (w->type == K_F32)
 			memcpy(x + k, tile + i * 4, sizeof *x);
@@ -346,8 +340,7 @@ static void read_quantised_row(
 void k_tiles_embed(const struct k_tiling *t, const struct k_embed *a, int tid, int n_threads)
 {
 	const struct k_matrix *w = a->w;
-	const size_t tile_bytes =
-		w->pairs ? k_pairs_tile_bytes(w, t->lanes) : k_tile_bytes(w->type, t->lanes, w->n_cols);
+	const size_t tile_bytes = k_tile_bytes_of(t, w);
 	int64_t lo, hi;
 
 	k_split(a->n, tid, n_threads, &lo, &hi);

@@ -99,6 +99,12 @@ struct k_pairs_part {
 };
 void k_pairs_read(const struct k_matrix *m, int32_t lanes, uint8_t *tile, int32_t lane,
 	struct k_pairs_part part, float *out);
+/* Of either kind. */
+static inline size_t k_tile_bytes_of(const struct k_tiling *t, const struct k_matrix *w)
+{
+	return w->pairs ? k_pairs_tile_bytes(w, t->lanes) : k_tile_bytes(w->type, t->lanes, w->n_cols);
+}
+
 /* Rows [first, first + n), first a multiple of the lanes; raw has only these. */
 void k_tiles_pack(
 	const struct k_tiling *t, struct k_matrix *m, const void *raw, int32_t first, int32_t n);

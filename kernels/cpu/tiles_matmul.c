@@ -17,7 +17,7 @@ static void place(
 	struct k_tile_call *call, const struct k_matmul *a, int32_t part, int32_t row, int32_t r)
 {
 	const int32_t dim = a->part[part].w->n_rows;
-	const size_t at = (size_t)r * (size_t)dim + (size_t)row;
+	const size_t at = k_index(r, dim, row);
 	const float *bias = a->part[part].bias, *residual = a->part[part].residual;
 
 	call->bias = bias ? bias + row : NULL;
@@ -65,8 +65,8 @@ static const int32_t *prepared_of(const struct k_tiling *t, const struct k_matmu
 		made->from = r;
 		made->to = made->end - r > fit ? r + (fit > n ? fit : n) : made->end;
 		for (int32_t i = r; i < made->to; i += t->max_rows)
-			t->prepare[type](&a->in, i, made->to - i < t->max_rows ? made->to - i : t->max_rows,
-				made->words + (size_t)(i - r) * row);
+			t->prepare[type](
+				&a->in, i, k_min(made->to - i, t->max_rows), made->words + (size_t)(i - r) * row);
 	}
 	return made->words + (size_t)(r - made->from) * made->row;
 }
@@ -90,12 +90,7 @@ static int32_t strip_rows(const struct k_tiling *t, const struct k_matmul *a, en
 						   : dim * sizeof(float);
 	const int32_t fit = (int32_t)(ROWS_BYTES / row) / t->max_rows * t->max_rows;
 
-	return fit > t->max_rows ? fit : t->max_rows;
-}
-
-static size_t tile_bytes_of(const struct k_tiling *t, const struct k_matrix *w)
-{
-	return w->pairs ? k_pairs_tile_bytes(w, t->lanes) : k_tile_bytes(w->type, t->lanes, w->n_cols);
+	return k_max(fit, t->max_rows);
 }
 
 /* Whether the product may leave out the zeros among the weights: 0 times infinity is no zero. */
@@ -110,8 +105,7 @@ static bool all_finite(
 
 	for (int32_t r = rows.lo; r < rows.hi; r++)
 		for (int32_t k = 0; k < n_cols; k++)
-			no |= (k_bits(a->in.x[(size_t)r * (size_t)a->in.dim + (size_t)k]) & 0x7f800000) ==
-				  0x7f800000;
+			no |= (k_bits(a->in.x[k_index(r, a->in.dim, k)]) & 0x7f800000) == 0x7f800000;
 	return made->finite = !no;
 }
 
@@ -120,7 +114,7 @@ static bool all_finite(
 static const uint8_t *decoded(const struct k_tiling *t, const struct k_matrix *w, int32_t tile,
 	int32_t n, int32_t from, int32_t to, struct prepared *made)
 {
-	const size_t bytes = tile_bytes_of(t, w);
+	const size_t bytes = k_tile_bytes_of(t, w);
 	float *out = (float *)(void *)made->words;
 
 	for (int32_t i = 0; i < n; i++, out += (to - from) * t->lanes) {
@@ -149,7 +143,7 @@ static void multiply_pieces(const struct k_tiling *t, const struct k_matrix *w, 
 	for (int32_t from = 0; from < w->n_cols; from += PIECE) {
 		if (call->columns && !call->columns[from / PIECE])
 			continue;
-		piece.n_cols = w->n_cols - from < PIECE ? w->n_cols - from : PIECE;
+		piece.n_cols = k_min(w->n_cols - from, PIECE);
 		piece.tile_bytes = k_tile_bytes(K_F32, t->lanes, piece.n_cols);
 		piece.tile = decoded(t, w, tile, call->n_tiles, from, from + piece.n_cols, made);
 		piece.x = call->x + from;
@@ -197,7 +191,7 @@ static void multiply_apart(const struct k_tiling *t, enum k_type type,
 		t->fn[type](&all);
 	for (int32_t r = 0; r < call->n; r++)
 		for (int32_t i = 0; i < count; i++) {
-			const size_t at = (size_t)r * (size_t)call->y_dim + (size_t)i;
+			const size_t at = k_index(r, call->y_dim, i);
 			float sum = y[r * lanes + i];
 
 			if (call->bias)
@@ -213,7 +207,7 @@ static void multiply_apart(const struct k_tiling *t, enum k_type type,
 static int32_t group_of(const struct k_tile_call *call, bool decode, int32_t left)
 {
 	const int32_t fit = decode ? (int32_t)(PREPARED_BYTES / call->tile_bytes) : K_TILE_GROUP;
-	const int32_t n = fit < K_TILE_GROUP ? fit : K_TILE_GROUP;
+	const int32_t n = k_min(fit, K_TILE_GROUP);
 
 	return left < n ? left : n > 0 ? n : 1;
 }
@@ -249,7 +243,7 @@ static void multiply_strip(const struct k_tiling *t, const struct k_matmul *a, i
 	else if (made->flat && rows.hi - rows.lo >= FLAT_GROUPS * t->max_rows)
 		flat = unpacked(t, w, i, call->n_tiles, made);
 	for (int32_t r = rows.lo; r < rows.hi; r += call->n) {
-		call->n = rows.hi - r < t->max_rows ? rows.hi - r : t->max_rows;
+		call->n = k_min(rows.hi - r, t->max_rows);
 		call->again = r > rows.lo;
 		call->flat = flat && call->n == t->max_rows;
 		call->tile = call->flat ? flat : tile;
@@ -263,8 +257,7 @@ static void multiply_strip(const struct k_tiling *t, const struct k_matmul *a, i
 		if (lanes <= left && !few)
 			t->fn[type](call);
 		else
-			multiply_apart(
-				t, type, few ? w : NULL, i, call, lanes, left < lanes ? left : lanes, made);
+			multiply_apart(t, type, few ? w : NULL, i, call, lanes, k_min(left, lanes), made);
 	}
 	call->tile_bytes = bytes;
 }
@@ -279,7 +272,7 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 	const enum k_type type = decode ? K_F32 : w->type;
 	int32_t strip = strip_rows(t, a, type);
 	struct k_tile_call call = {
-		.tile_bytes = decode ? k_tile_bytes(type, t->lanes, w->n_cols) : tile_bytes_of(t, w),
+		.tile_bytes = decode ? k_tile_bytes(type, t->lanes, w->n_cols) : k_tile_bytes_of(t, w),
 		.n_cols = w->n_cols,
 		.dim = a->in.dim,
 	};
@@ -311,7 +304,7 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 
 static int32_t tiles_in(const struct k_tiling *t, const struct k_matmul *a, int32_t part)
 {
-	return (a->part[part].w->n_rows + t->lanes - 1) / t->lanes;
+	return k_pieces(a->part[part].w->n_rows, t->lanes);
 }
 
 /* All tiles by the rows of one slice, in whole calls. */
@@ -320,7 +313,7 @@ static void multiply_rows(const struct k_tiling *t, const struct k_matmul *a, in
 {
 	int64_t lo, hi;
 
-	k_split((a->n + K_TILE_MAX_ROWS - 1) / K_TILE_MAX_ROWS, slice, n_slices, &lo, &hi);
+	k_split(k_pieces(a->n, K_TILE_MAX_ROWS), slice, n_slices, &lo, &hi);
 	lo *= K_TILE_MAX_ROWS;
 	hi *= K_TILE_MAX_ROWS;
 	for (int32_t p = 0; p < a->n_parts; p++)
@@ -344,7 +337,7 @@ static void multiply_tiles(const struct k_tiling *t, const struct k_matmul *a, i
 
 	for (int32_t p = 0; p < a->n_parts; p++)
 		n_tiles += tiles_in(t, a, p);
-	k_split((n_tiles + unit - 1) / unit, slice, n_slices, &lo, &hi);
+	k_split(k_pieces(n_tiles, unit), slice, n_slices, &lo, &hi);
 	lo *= unit;
 	hi *= unit;
 	for (int32_t p = 0; p < a->n_parts; p++) {

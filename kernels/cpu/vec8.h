@@ -15,6 +15,23 @@
 #include "kernels/arith.h"
 #include "kernels/cpu/isa.h"
 
+/* Eight numbers in f16. */
+static inline __m256 v_halves(const uint16_t *h)
+{
+	return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)h));
+}
+
+/* The greatest of eight, which a NaN is not. */
+static inline float v_greatest(__m256 v)
+{
+	float lane[8], most = -INFINITY;
+
+	_mm256_storeu_ps(lane, v);
+	for (int i = 0; i < 8; i++)
+		most = lane[i] > most ? lane[i] : most;
+	return most;
+}
+
 /* k_exp */
 static inline __m256 v_exp(__m256 x)
 {
@@ -132,20 +149,19 @@ static inline void v_quantise_block(const __m256 x[4], int8_t *q, float *d, floa
 	const __m256 magic = _mm256_set1_ps(0x1.8p23f);
 	__m256i b[4], m;
 	uint32_t a;
-	float scale;
+	float scale, inverse;
 	__m256 id;
 
 	for (int i = 0; i < 4; i++)
 		b[i] = _mm256_and_si256(_mm256_castps_si256(x[i]), abs);
 	m = _mm256_max_epi32(_mm256_max_epi32(b[0], b[1]), _mm256_max_epi32(b[2], b[3]));
 	a = (uint32_t)v_max_epi32(m);
-	if (a < 0x0d800000u || a >= 0x7f800000u) {
+	if (!k_step(a, &scale, &inverse)) {
 		_mm256_storeu_si256((__m256i *)(void *)q, _mm256_setzero_si256());
-		*d = *sx = a < 0x0d800000u ? 0.0f : k_float(0x7fc00000u);
+		*d = *sx = scale;
 		return;
 	}
-	scale = k_float(a) * 0x1.020408p-7f;
-	id = _mm256_set1_ps(127.0f / k_float(a));
+	id = _mm256_set1_ps(inverse);
 	for (int i = 0; i < 4; i++)
 		b[i] = _mm256_sub_epi32(_mm256_castps_si256(_mm256_fmadd_ps(x[i], id, magic)), base);
 	m = _mm256_add_epi32(_mm256_add_epi32(b[0], b[1]), _mm256_add_epi32(b[2], b[3]));

@@ -11,9 +11,6 @@
 #define v_or _mm256_or_si256
 #define v_xor _mm256_xor_si256
 #define v_load _mm256_load_si256
-#define v_lookup(book, codes)                                                                      \
-	_mm256_shuffle_epi8(                                                                           \
-		v_broadcast128(_mm_loadu_si128((const __m128i *)(const void *)(book))), codes)
 #define v_broadcast128 _mm256_broadcastsi128_si256
 #define v_fours(p) _mm256_broadcast_ps((const __m128 *)(const void *)(p))
 #define v_pick _mm256_permutevar_ps

@@ -96,31 +96,31 @@ static bool ends_none(const struct k_encode *a)
 	return none;
 }
 
+/* What an op's time grows with; an op that is never small has no such number. */
+static int64_t values_of(const struct k_op *op)
+{
+	const struct k_key_range *r = &op->u.key_range;
+	const struct k_sparse *s = &op->u.sparse;
+	const struct k_heavy *h =
+		op->kind == K_OP_h2o_lookup ? &op->u.h2o_lookup.of : &op->u.attn_score.of;
+
+	switch (op->kind) {
+	case K_OP_norm: return (int64_t)op->u.norm.n * op->u.norm.out.dim;
+	case K_OP_glu: return (int64_t)op->u.glu.n * op->u.glu.out.dim;
+	case K_OP_sparse: return (int64_t)s->n * s->layers * s->a.dim;
+	case K_OP_rope: return (int64_t)op->u.rope.n * op->u.rope.n_heads * op->u.rope.kv->head_dim;
+	case K_OP_turn: return (int64_t)op->u.turn.n * op->u.turn.n_heads * op->u.turn.head_dim;
+	case K_OP_key_range: return (int64_t)r->n * r->kv->n_kv_heads * r->kv->head_dim * K_GROUP;
+	case K_OP_encode: return ends_none(&op->u.encode) ? 0 : INT64_MAX;
+	case K_OP_h2o_lookup: return (int64_t)h->n * h->n_kv_heads * h->most;
+	case K_OP_attn_score: return (int64_t)h->n * op->u.attn_score.n_heads * h->most;
+	default: return INT64_MAX;
+	}
+}
+
 static bool is_small(const struct k_op *op)
 {
-	switch (op->kind) {
-	case K_OP_norm: return op->u.norm.n * op->u.norm.out.dim <= K_SMALL_VALUES;
-	case K_OP_glu: return op->u.glu.n * op->u.glu.out.dim <= K_SMALL_VALUES;
-	case K_OP_sparse:
-		return op->u.sparse.n * op->u.sparse.layers * op->u.sparse.a.dim <= K_SMALL_VALUES;
-	case K_OP_rope:
-		return op->u.rope.n * op->u.rope.n_heads * op->u.rope.kv->head_dim <= K_SMALL_VALUES;
-	case K_OP_turn:
-		return op->u.turn.n * op->u.turn.n_heads * op->u.turn.head_dim <= K_SMALL_VALUES;
-	case K_OP_key_range:
-		return op->u.key_range.n * op->u.key_range.kv->n_kv_heads * op->u.key_range.kv->head_dim <=
-			   K_SMALL_VALUES / K_GROUP;
-	case K_OP_encode: return ends_none(&op->u.encode);
-	case K_OP_h2o_lookup:
-		return (int64_t)op->u.h2o_lookup.of.n * op->u.h2o_lookup.of.n_kv_heads *
-				   op->u.h2o_lookup.of.most <=
-			   K_SMALL_VALUES;
-	case K_OP_attn_score:
-		return (int64_t)op->u.attn_score.of.n * op->u.attn_score.n_heads *
-				   op->u.attn_score.of.most <=
-			   K_SMALL_VALUES;
-	default: return false;
-	}
+	return values_of(op) <= K_SMALL_VALUES;
 }
 
 static void stop_clock(struct walk *w, struct k_op *op)

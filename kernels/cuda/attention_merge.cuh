@@ -44,7 +44,7 @@ CU_FN float attend_run_chain(const struct attend *c, int32_t q, int32_t d, float
 
 	*max = *sum = 0;
 	for (int32_t first = 0; first < n_spans; first += CU_WARP) {
-		const int32_t n = n_spans - first < CU_WARP ? n_spans - first : CU_WARP;
+		const int32_t n = k_min(n_spans - first, CU_WARP);
 		struct attend_chain w;
 
 		CU_UNROLL
@@ -207,7 +207,7 @@ CU_FN void attend_merge_records(struct attend *c)
 	const bool observed = attend_is_observed(c, c->row);
 
 	for (c->query = 0; c->query < n_queries; c->query += c->n_queries) {
-		c->n_queries = n_queries - c->query < ATTEND_FEW ? n_queries - c->query : ATTEND_FEW;
+		c->n_queries = k_min(n_queries - c->query, ATTEND_FEW);
 		attend_merge_batch(c);
 		if (!observed)
 			continue;

@@ -28,10 +28,10 @@ CU_FN struct many_memory many_layout(const struct attend *c)
 	m.queries = each > 2 ? m.queries / 2 : m.queries;
 	m.q_stride = head_dim + 4;
 	m.tokens = MANY_PIECE / head_dim / K_GROUP * K_GROUP;
-	m.tokens = m.tokens < K_GROUP ? K_GROUP : m.tokens > K_SPAN ? K_SPAN : m.tokens;
-	m.keys = (head_dim + MANY_DIMS - 1) / MANY_DIMS;
-	m.values = (K_SPAN + m.tokens - 1) / m.tokens;
-	bytes = (m.tokens * head_dim > MANY_PIECE ? m.tokens * head_dim : MANY_PIECE) * each;
+	m.tokens = k_max(K_GROUP, k_min(m.tokens, K_SPAN));
+	m.keys = k_pieces(head_dim, MANY_DIMS);
+	m.values = k_pieces(K_SPAN, m.tokens);
+	bytes = k_max(m.tokens * head_dim, MANY_PIECE) * each;
 	m.q = (float *)c->memory;
 	m.p = m.q + m.queries * m.q_stride;
 	m.piece[0] = (unsigned char *)(m.p + m.queries * ATTEND_P);
@@ -53,8 +53,7 @@ CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, 
 	const struct k_kv *kv = &c->a->tiles->kv;
 	const int32_t *pages = c->a->pages[c->a->rows[c->unit->row].seq];
 	const int32_t first_dim = piece * MANY_DIMS, left = kv->head_dim - first_dim;
-	const int32_t each = k_cache_bytes(kv->format),
-				  bytes = (left < MANY_DIMS ? left : MANY_DIMS) * K_GROUP * each;
+	const int32_t each = k_cache_bytes(kv->format), bytes = k_min(left, MANY_DIMS) * K_GROUP * each;
 
 	CU_NO_UNROLL
 	for (int32_t g = cu_thread() / CU_WARP; g < K_SPAN_GROUPS; g += CU_WARPS) {
@@ -67,9 +66,8 @@ CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, 
 			cu_anything(to + g * MANY_GROUP * each, bytes);
 			continue;
 		}
-		from =
-			cu_kv_at(kv, pages[pos / kv->page_size], c->a->layer, 0, c->kv_head) +
-			((size_t)token * (size_t)kv->head_dim + (size_t)(first_dim * K_GROUP)) * (size_t)each;
+		from = cu_kv_at(kv, pages[pos / kv->page_size], c->a->layer, 0, c->kv_head) +
+			   k_index(token, kv->head_dim, first_dim * K_GROUP) * (size_t)each;
 		CU_NO_UNROLL
 		for (int32_t i = cu_thread() % CU_WARP * 16; i < bytes; i += CU_WARP * 16)
 			cu_copy16(to + g * MANY_GROUP * each + i, from + i);
@@ -121,7 +119,7 @@ CU_FN void many_stage(const struct attend *c, struct many_pieces *s)
 	if (s->i < s->m->keys)
 		many_stage_keys(c, span, s->i, s->m->piece[s->side]);
 	else
-		many_stage_values(c, from, to < end ? to : end, s->m->piece[s->side]);
+		many_stage_values(c, from, k_min(to, end), s->m->piece[s->side]);
 	cu_copy_commit();
 	s->side ^= 1;
 	s->i = s->i + 1 < s->n ? s->i + 1 : 0;
@@ -193,7 +191,7 @@ CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t sp
 	for (int32_t i = 0; i < tq; i++)
 		o[i][0] = o[i][1] = o[i][2] = o[i][3] = 0;
 	for (int32_t first = 0; first < head_dim; first += MANY_DIMS) {
-		const int32_t n = head_dim - first < MANY_DIMS ? head_dim - first : MANY_DIMS;
+		const int32_t n = k_min(head_dim - first, MANY_DIMS);
 		const int32_t at = lane / 4 * MANY_GROUP + lane % 4 * 4;
 		const unsigned char *k = many_next(c, s);
 
@@ -262,7 +260,7 @@ CU_FN void many_four_values(const struct attend *c, const struct many_memory *m,
 	CU_UNROLL
 	for (int32_t i = 0; i < tq; i++) {
 		const int32_t q = s->q0 + i * s->step;
-		const uint4 p = *(const uint4 *)(m->p + (q < last ? q : last) * ATTEND_P + t);
+		const uint4 p = *(const uint4 *)(m->p + k_min(q, last) * ATTEND_P + t);
 
 		many_add_four(s->o[i], p, y);
 	}
@@ -286,7 +284,7 @@ CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32
 		s.o[i][0] = s.o[i][1] = s.o[i][2] = s.o[i][3] = 0;
 	for (int32_t piece = 0; piece < pieces->m->values; piece++) {
 		const int32_t first = piece * m->tokens;
-		const int32_t end = n_tokens < first + m->tokens ? n_tokens : first + m->tokens;
+		const int32_t end = k_min(n_tokens, first + m->tokens);
 		const unsigned char *v = many_next(c, pieces);
 
 		CU_NO_UNROLL
@@ -397,7 +395,7 @@ CU_FN void many_unit(struct attend *c, int32_t kv_end)
 		for (c->query = 0; c->query < m->n_queries; c->query += m->queries) {
 			const int32_t left = m->n_queries - c->query;
 
-			c->n_queries = left < m->queries ? left : m->queries;
+			c->n_queries = k_min(left, m->queries);
 			for (int32_t pass = 0; pass < m->passes; pass++)
 				many_pass(c, m, pass);
 		}

@@ -33,6 +33,14 @@ CU_FN void cu_four(const float *from, float x[4])
 	x[0] = k_float(v.x), x[1] = k_float(v.y), x[2] = k_float(v.z), x[3] = k_float(v.w);
 }
 
+/* Number i % 4 of four in registers, which have no index. */
+CU_FN uint32_t cu_pick(const uint32_t v[4], int32_t i)
+{
+	const uint32_t low = i & 1 ? v[1] : v[0], high = i & 1 ? v[3] : v[2];
+
+	return i & 2 ? high : low;
+}
+
 /* Asks for lines of weights, as number `own` of so many blocks. */
 CU_FN void cu_prefetch(const struct cu_ahead *ahead, int32_t n, int32_t own, int32_t n_blocks)
 {

@@ -49,13 +49,19 @@ static int no_room(struct cu_device *c, size_t bytes, bool pinned, const char *w
 }
 
 static int alloc_device(
-	struct cu_device *c, size_t bytes, const char *what, CUdeviceptr *p, struct err *e)
+	struct cu_device *c, size_t bytes, bool zeroed, const char *what, CUdeviceptr *p, struct err *e)
 {
 	CUresult r = c->d->memory_alloc(p, bytes);
 
 	if (r == CU_ERROR_OUT_OF_MEMORY)
 		return no_room(c, bytes, false, what, e);
-	return r ? cu_lose(c, r, "taking device memory", e) : 0;
+	if (r)
+		return cu_lose(c, r, "taking device memory", e);
+	r = zeroed ? c->d->fill(*p, 0, bytes, c->stream) : CU_OK;
+	if (!r)
+		return 0;
+	c->d->memory_free(*p);
+	return cu_lose(c, r, "zeroing device memory", e);
 }
 
 void *cu_alloc_pinned(struct cu_device *c, size_t bytes, const char *what, struct err *e)
@@ -87,20 +93,12 @@ static void *device_alloc(
 {
 	struct cu_device *c = (struct cu_device *)d;
 	CUdeviceptr p = 0;
-	CUresult r;
 
 	if (cu_use(c, e))
 		return NULL;
 	if (where == K_SHARED)
 		return cu_alloc_pinned(c, bytes, what, e);
-	if (alloc_device(c, bytes, what, &p, e))
-		return NULL;
-	r = where == K_WORK ? c->d->fill(p, 0, bytes, c->stream) : CU_OK;
-	if (!r)
-		return (void *)(uintptr_t)p;
-	c->d->memory_free(p);
-	cu_lose(c, r, "zeroing device memory", e);
-	return NULL;
+	return alloc_device(c, bytes, where == K_WORK, what, &p, e) ? NULL : (void *)(uintptr_t)p;
 }
 
 /* Also called when the device is lost: the driver's result is then ignored. */
@@ -116,31 +114,30 @@ static void device_free(struct k_device *d, void *p, enum k_memory where)
 		c->d->memory_free((uintptr_t)p);
 }
 
+int cu_finish(struct cu_device *c, CUresult r, const char *what, struct err *e)
+{
+	if (!r)
+		r = c->d->stream_wait(c->stream);
+	return r ? cu_lose(c, r, what, e) : 0;
+}
+
 static int device_upload(
 	struct k_device *d, void *to, const void *from, size_t bytes, struct err *e)
 {
 	struct cu_device *c = (struct cu_device *)d;
-	CUresult r;
 
-	if (cu_use(c, e))
-		return -1;
-	r = c->d->copy_in((uintptr_t)to, from, bytes, c->stream);
-	if (!r)
-		r = c->d->stream_wait(c->stream);
-	return r ? cu_lose(c, r, "copying to the device", e) : 0;
+	return cu_use(c, e) ? -1
+						: cu_finish(c, c->d->copy_in((uintptr_t)to, from, bytes, c->stream),
+							  "copying to the device", e);
 }
 
 static int device_fetch(struct k_device *d, void *to, const void *from, size_t bytes, struct err *e)
 {
 	struct cu_device *c = (struct cu_device *)d;
-	CUresult r;
 
-	if (cu_use(c, e))
-		return -1;
-	r = c->d->copy_out(to, (uintptr_t)from, bytes, c->stream);
-	if (!r)
-		r = c->d->stream_wait(c->stream);
-	return r ? cu_lose(c, r, "copying from the device", e) : 0;
+	return cu_use(c, e) ? -1
+						: cu_finish(c, c->d->copy_out(to, (uintptr_t)from, bytes, c->stream),
+							  "copying from the device", e);
 }
 
 static void device_copy(struct k_device *d, void *to, const void *from, size_t bytes)
@@ -159,17 +156,11 @@ int cu_grow_own(
 	struct cu_device *c, struct cu_room *room, size_t bytes, const char *what, struct err *e)
 {
 	CUdeviceptr at = 0;
-	CUresult r;
 
 	if (room->bytes >= bytes)
 		return 0;
-	if (alloc_device(c, bytes, what, &at, e))
+	if (alloc_device(c, bytes, true, what, &at, e))
 		return -1;
-	r = c->d->fill(at, 0, bytes, c->stream);
-	if (r) {
-		c->d->memory_free(at);
-		return cu_lose(c, r, "zeroing device memory", e);
-	}
 	if (room->at)
 		c->d->memory_free(room->at);
 	*room = (struct cu_room){ .at = at, .bytes = bytes };
@@ -197,18 +188,6 @@ static int attribute(const struct cu_driver *d, CUdevice device, int which)
 	return d->device_attribute(&value, which, device) ? 0 : value;
 }
 
-/* Why a device cannot be used, or NULL. */
-static const char *unfit(const struct cu_driver *d, CUdevice device)
-{
-	if (attribute(d, device, CU_ATTRIBUTE_CAPABILITY_MAJOR) < 8)
-		return "its compute capability is below 8.0, and the kernels need that";
-	if (!attribute(d, device, CU_ATTRIBUTE_UNIFIED_ADDRESSING))
-		return "it has no unified addressing";
-	if (attribute(d, device, CU_ATTRIBUTE_MAX_SHARED_OPTIN) < CU_SHARED_BYTES)
-		return "its blocks have too little shared memory";
-	return NULL;
-}
-
 /* Whether the driver takes the kernels. */
 static bool loads(const struct cu_driver *d, CUdevice device)
 {
@@ -227,10 +206,17 @@ static bool loads(const struct cu_driver *d, CUdevice device)
 	return !r;
 }
 
-/* Why this program's kernels do not run on this driver, or NULL. A driver named by the environment
- * brings its own kernels; of one that is older than the compiler the driver itself decides. */
-static const char *unfit_build(const struct cu_driver *d, CUdevice device, char buf[static 160])
+/* Why a device cannot be used, or this program's kernels do not run on its driver; or NULL. A
+ * driver named by the environment brings its own kernels; of one that is older than the compiler
+ * the driver itself decides. */
+static const char *unfit(const struct cu_driver *d, CUdevice device, char buf[static 160])
 {
+	if (attribute(d, device, CU_ATTRIBUTE_CAPABILITY_MAJOR) < 8)
+		return "its compute capability is below 8.0, and the kernels need that";
+	if (!attribute(d, device, CU_ATTRIBUTE_UNIFIED_ADDRESSING))
+		return "it has no unified addressing";
+	if (attribute(d, device, CU_ATTRIBUTE_MAX_SHARED_OPTIN) < CU_SHARED_BYTES)
+		return "its blocks have too little shared memory";
 	if (d->named)
 		return NULL;
 	if (!cu_image.data)
@@ -271,9 +257,7 @@ int cu_devices(struct k_device_info *out, int cap, struct err *e)
 		info->processors = attribute(d, device, CU_ATTRIBUTE_MULTIPROCESSORS);
 		info->major = attribute(d, device, CU_ATTRIBUTE_CAPABILITY_MAJOR);
 		info->minor = attribute(d, device, CU_ATTRIBUTE_CAPABILITY_MINOR);
-		why = unfit(d, device);
-		if (!why)
-			why = unfit_build(d, device, buf);
+		why = unfit(d, device, buf);
 		snprintf(info->unfit, sizeof info->unfit, "%s", why ? why : "");
 	}
 	return n < cap || !cap ? n : cap;
@@ -300,9 +284,7 @@ static int choose_device(struct cu_device *c, int index, struct err *e)
 	snprintf(c->isa, sizeof c->isa, "sm_%d%d",
 		attribute(c->d, c->device, CU_ATTRIBUTE_CAPABILITY_MAJOR),
 		attribute(c->d, c->device, CU_ATTRIBUTE_CAPABILITY_MINOR));
-	why = unfit(c->d, c->device);
-	if (!why)
-		why = unfit_build(c->d, c->device, buf);
+	why = unfit(c->d, c->device, buf);
 	return why ? err_set(e, ERR_DEVICE, "%s cannot be used: %s; use --backend cpu", c->name, why)
 			   : 0;
 }
@@ -468,11 +450,6 @@ struct k_device *cu_open(int index, struct err *e)
 
 /* ---- how weights are packed for it, by the host's threads ---- */
 
-static bool nowhere(void)
-{
-	return false; /* it is selected as a device, not as an instruction set */
-}
-
 static size_t packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols)
 {
 	return cu_matrix_bytes((int32_t)type, n_rows, n_cols);
@@ -480,7 +457,6 @@ static size_t packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols)
 
 const struct k_isa cu_packing = {
 	.name = "cuda",
-	.runs_here = nowhere,
 	.packed_bytes = packed_bytes,
 	.pack_unit = CU_TILE_ROWS,
 	.pack = cu_pack,

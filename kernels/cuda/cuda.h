@@ -94,6 +94,8 @@ struct cu_device {
 int cu_use(struct cu_device *c, struct err *e);
 /* A failure that the device does not survive. Returns -1. */
 int cu_lose(struct cu_device *c, CUresult r, const char *what, struct err *e);
+/* Waits for what was asked of the device with result r. -1, and it is lost: that failed. */
+int cu_finish(struct cu_device *c, CUresult r, const char *what, struct err *e);
 /* Room for at least `bytes`, zeroed if it is new. The old room is kept until there is a new one, so
  * a failure changes nothing; programs that refer to the old one are dropped with it. */
 int cu_grow(

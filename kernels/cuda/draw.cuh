@@ -278,7 +278,7 @@ CU_FN int32_t draw_look(
 	struct draw_shared *m, const struct draw_search *s, int32_t from, int32_t chosen, int32_t n)
 {
 	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;
-	const int32_t share = (chosen - from + CU_WARPS - 1) / CU_WARPS,
+	const int32_t share = k_pieces(chosen - from, CU_WARPS),
 				  each = share < CU_WARP ? share : CU_WARP, first = from + warp * each;
 	const int32_t end = first + each < chosen ? first + each : chosen;
 	uint32_t found[2] = { 0, 0 };
@@ -364,7 +364,7 @@ CU_FN void draw_finish(const struct k_stats *a, const struct k_draw_request *ask
 	int32_t n = 0, ahead = 0; /* ids from the floor up; before the winner */
 	float floor = -INFINITY;
 
-	if ((a->vocab + DRAW_IDS - 1) / DRAW_IDS >= ask->best)
+	if (k_pieces(a->vocab, DRAW_IDS) >= ask->best)
 		floor = k_order_float(draw_floor(m, s.keys, s.n_keys, ask->best));
 	s.y = floor;
 	CU_NO_UNROLL

@@ -64,14 +64,14 @@ static void open_once(void)
 	void *library;
 
 	driver.named = named && *named;
-	driver.path = named && *named ? named : "libcuda.so.1";
+	driver.path = driver.named ? named : "libcuda.so.1";
 	library = dlopen(driver.path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
 		/* only for a library that the environment names the reason is worth reporting */
 		err_set(&why, ERR_DEVICE,
 			"there is no CUDA driver (%s): NVIDIA's driver for the GPU brings it; or use --backend "
 			"cpu",
-			named && *named ? dlerror() : driver.path);
+			driver.named ? dlerror() : driver.path);
 		return;
 	}
 	if (find_functions(library) || check_version())

@@ -25,8 +25,7 @@ CU_FN void cu_read_entry(int32_t type, const unsigned char *scales, int32_t pair
 
 	*sub = 1;
 	if (!k_has_subs(type)) {
-		scales += (size_t)pair * (size_t)cu_scale_bytes(type) +
-				  (size_t)((row * 2 + b) * k_entry_bytes(type));
+		scales += k_index(pair, cu_scale_bytes(type), (row * 2 + b) * k_entry_bytes(type));
 		cu_plain_entry(type, cu_number_at(scales, k_entry_bytes(type)), dw, mw);
 		return;
 	}

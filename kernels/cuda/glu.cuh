@@ -8,11 +8,11 @@
 CU_FN void cu_glu_blocks(
 	const struct k_glu *a, const struct k_acts *out, int32_t first, int32_t step, int32_t lane)
 {
-	const int32_t dim = a->out.dim, in_row = (dim + 31) / 32;
+	const int32_t dim = a->out.dim, in_row = k_pieces(dim, 32);
 	int32_t row = first / in_row, block = first % in_row;
 
 	while (row < a->n) {
-		const size_t i = (size_t)row * (size_t)dim + (size_t)(block * 32 + lane);
+		const size_t i = k_index(row, dim, block * 32 + lane);
 		const bool in = block * 32 + lane < dim;
 
 		cu_put(out, row, block * 32, lane, in ? k_gate(a->act, a->gate[i], a->up[i]) : 0.0f);

@@ -7,11 +7,6 @@
 
 enum { ALIGN = 64, TABLE_ALIGN = 16, INPUT = 1 << 20 };
 
-static size_t align_up(size_t n, size_t to)
-{
-	return (n + to - 1) & ~(to - 1);
-}
-
 static bool same_masks(const struct cu_masks *a, const struct cu_masks *b)
 {
 	return a->rows == b->rows && a->pages == b->pages && a->kv == b->kv && a->n == b->n &&
@@ -39,7 +34,7 @@ const void *cu_add_input(
 			return NULL;
 		}
 		in->at = g->input_bytes;
-		g->input_bytes = align_up(in->at + in->bytes, ALIGN);
+		g->input_bytes = k_align(in->at + in->bytes, ALIGN);
 		g->input[g->n_inputs] = *in;
 		have = &g->input[g->n_inputs++];
 	}
@@ -51,7 +46,7 @@ static int32_t n_sequences(const struct cu_input *in)
 	int32_t most = -1;
 
 	for (int32_t r = 0; r < in->n; r++)
-		most = in->rows[r].seq > most ? in->rows[r].seq : most;
+		most = k_max(in->rows[r].seq, most);
 	return most + 1;
 }
 
@@ -80,7 +75,7 @@ static size_t gather_tables(
 			((uint64_t *)(void *)(host + in->at))[s] = c->input.at + at;
 			memcpy(host + at, pages[s], bytes);
 		}
-		at = align_up(at + bytes, TABLE_ALIGN);
+		at = k_align(at + bytes, TABLE_ALIGN);
 	}
 	return at;
 }
@@ -101,7 +96,7 @@ static size_t gather_tiles(
 {
 	const struct cu_masks *s = &in->masks;
 	const struct cu_work work = cu_work_of(c);
-	const size_t tile = align_up(at + (size_t)s->n * sizeof(int32_t), ALIGN);
+	const size_t tile = k_align(at + (size_t)s->n * sizeof(int32_t), ALIGN);
 	struct cu_tiles head = { .tile = (const struct cu_tile *)(uintptr_t)(c->input.at + tile),
 		.record = (const int32_t *)(uintptr_t)(c->input.at + at) };
 
@@ -111,21 +106,21 @@ static size_t gather_tiles(
 			s, &head, (struct cu_tile *)(void *)(host + tile), (int32_t *)(void *)(host + at));
 		memcpy(host + in->at, &head, sizeof head);
 	}
-	return align_up(tile + (size_t)head.n * sizeof(struct cu_tile), ALIGN);
+	return k_align(tile + (size_t)head.n * sizeof(struct cu_tile), ALIGN);
 }
 
 static size_t gather_rest(
 	const struct cu_device *c, const struct cu_input *in, size_t at, unsigned char *host)
 {
 	return in->kind == CU_TABLES ? gather_tables(c, in, at, host)
-								 : gather_tiles(c, in, align_up(at, ALIGN), host);
+								 : gather_tiles(c, in, k_align(at, ALIGN), host);
 }
 
 int cu_grow_input(struct cu_device *c, size_t bytes, struct err *e)
 {
 	void *host;
 
-	bytes = align_up(bytes + bytes / 2, INPUT);
+	bytes = k_align(bytes + bytes / 2, INPUT);
 	host = cu_alloc_pinned(c, bytes, "the inputs of a step", e);
 	if (!host)
 		return -1;

@@ -118,9 +118,8 @@ static int launch_run(struct cu_device *c, struct k_program *p, struct err *e)
 		r = start(c, g, p->timed);
 	if (r)
 		return cu_lose(c, r, "starting a step", e);
-	r = c->d->stream_wait(c->stream);
-	if (r)
-		return cu_lose(c, r, "computing a step", e);
+	if (cu_finish(c, CU_OK, "computing a step", e))
+		return -1;
 	if (p->timed)
 		read_clock(c, g, p);
 	return 0;
@@ -198,38 +197,44 @@ static double best_of(struct cu_device *c, CUfunction f, void **args)
 	return best;
 }
 
+/* The same of one whose operands are in `bytes` of room, at at[0] and, half way, at at[1]; 0 also
+ * where there is no such kernel. */
+static double best_in(
+	struct cu_device *c, CUfunction f, size_t bytes, CUdeviceptr at[2], void **args)
+{
+	struct cu_room room = { 0 };
+	double ns;
+
+	if (!f || cu_use(c, NULL) || cu_grow_own(c, &room, bytes, "a measurement", NULL))
+		return 0;
+	at[0] = room.at;
+	at[1] = room.at + bytes / 2;
+	ns = best_of(c, f, args);
+	if (!c->lost.code)
+		c->d->memory_free(room.at);
+	return ns;
+}
+
 /* Bandwidth counts bytes read and bytes written, of a copy that no cache can hold. */
 double cu_measure_read(struct k_device *d, size_t bytes)
 {
 	struct cu_device *c = (struct cu_device *)d;
-	struct cu_room room = { 0 };
-	double ns = 0;
+	CUdeviceptr at[2];
+	uint64_t n = bytes & ~(uint64_t)4095;
+	void *args[] = { &at[0], &at[1], &n };
+	const double ns = best_in(c, c->copy, 2 * n, at, args);
 
-	bytes &= ~(size_t)4095;
-	if (!c->copy || cu_use(c, NULL) || cu_grow(c, &room, 2 * bytes, "a measurement", NULL))
-		return 0;
-	CUdeviceptr from = room.at, to = room.at + bytes;
-	uint64_t n = bytes;
-	void *args[] = { &to, &from, &n };
-	ns = best_of(c, c->copy, args);
-	if (!c->lost.code)
-		c->d->memory_free(room.at);
-	return ns > 0 ? 2 * (double)bytes * 1e9 / ns : 0;
+	return ns > 0 ? 2 * (double)n * 1e9 / ns : 0;
 }
 
 double cu_measure_int(struct k_device *d)
 {
 	enum { ROUNDS = 4096, WARPS = CU_BLOCK_THREADS / 32, TILES = 8, EACH = 16 * 8 * 32 };
 	struct cu_device *c = (struct cu_device *)d;
-	struct cu_room room = { 0 };
+	CUdeviceptr at[2];
 	int32_t rounds = ROUNDS;
-	double ns;
+	void *args[] = { &at[0], &rounds };
+	const double ns = best_in(c, c->multiply, 4096, at, args);
 
-	if (!c->multiply || cu_use(c, NULL) || cu_grow(c, &room, 4096, "a measurement", NULL))
-		return 0;
-	void *args[] = { &room.at, &rounds };
-	ns = best_of(c, c->multiply, args);
-	if (!c->lost.code)
-		c->d->memory_free(room.at);
 	return ns > 0 ? (double)ROUNDS * WARPS * TILES * EACH * 2 * c->n_processors * 1e9 / ns : 0;
 }

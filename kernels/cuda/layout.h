@@ -85,7 +85,7 @@ K_INLINE float cu_gain(int32_t type)
 
 K_INLINE int32_t cu_pairs(int32_t n_cols)
 {
-	return (n_cols + CU_PAIR - 1) / CU_PAIR;
+	return k_pieces(n_cols, CU_PAIR);
 }
 /* Where a tile's high bits and scales begin. */
 K_INLINE size_t cu_high_at(int32_t type, int32_t n_pairs)
@@ -112,7 +112,7 @@ K_INLINE int32_t cu_segment_bytes(int32_t type)
 }
 K_INLINE int32_t cu_segments(int32_t n_cols)
 {
-	return (n_cols + CU_SEGMENT - 1) / CU_SEGMENT;
+	return k_pieces(n_cols, CU_SEGMENT);
 }
 /* Offset in a tile of a lane's 16 bytes of step `step` of a segment. */
 K_INLINE size_t cu_float_at(
@@ -127,7 +127,7 @@ K_INLINE size_t cu_float_at(
 
 K_INLINE int32_t cu_tiles(int32_t n_rows)
 {
-	return (n_rows + CU_TILE_ROWS - 1) / CU_TILE_ROWS;
+	return k_pieces(n_rows, CU_TILE_ROWS);
 }
 /* A multiple of a line. */
 K_INLINE size_t cu_tile_bytes(int32_t type, int32_t n_cols)

@@ -22,20 +22,23 @@ static const void *lower_put(struct lowering *l, struct cu_input in)
 	return cu_add_input(l->c, l->g, &in, l->e);
 }
 
-static const void *plain(struct lowering *l, const void *from, size_t count, size_t size)
+static const void *plain(struct lowering *l, const void *from, int32_t count, size_t size)
 {
-	return from ? lower_put(l, (struct cu_input){ .from = from, .bytes = count * size }) : NULL;
+	return from && count
+			   ? lower_put(l, (struct cu_input){ .from = from, .bytes = (size_t)count * size })
+			   : NULL;
 }
 
 static const int32_t *const *tables(struct lowering *l, const int32_t *const *pages,
 	const struct k_row *rows, int32_t n, const struct k_kv *kv)
 {
-	return lower_put(l, (struct cu_input){ .kind = CU_TABLES,
-							.from = pages,
-							.bytes = (size_t)n * sizeof *pages,
-							.rows = rows,
-							.kv = kv,
-							.n = n });
+	return kv ? lower_put(l, (struct cu_input){ .kind = CU_TABLES,
+								 .from = pages,
+								 .bytes = (size_t)n * sizeof *pages,
+								 .rows = rows,
+								 .kv = kv,
+								 .n = n })
+			  : NULL;
 }
 
 static const struct cu_tiles *tiles(struct lowering *l, const struct k_attention *a)
@@ -76,72 +79,51 @@ static size_t n_matrices(const struct k_program *p)
 	return n;
 }
 
-/* The block tables of ops that run their definition: before the rows, which tell their sizes. */
+/* The block tables of an op: before the rows, which tell their sizes. */
 static void move_tables(struct lowering *l, struct k_op *op)
 {
 #define TABLE(pages, kv) pages = tables(l, pages, paged->rows, paged->n, kv);
-#define X(name, NAME)                                                                              \
+#define X(name)                                                                                    \
 	if (op->kind == K_OP_##name) {                                                                 \
 		struct k_##name *paged = &op->u.name;                                                      \
-		K_##NAME##_TABLES(TABLE, paged)                                                            \
+		K_TABLES_##name(TABLE, paged)                                                              \
 	}
 	K_PAGED_KINDS(X)
 #undef X
 #undef TABLE
 }
 
-/* Replaces the host's pointers in op by the device's. */
+/* Replaces the host's pointers in op by the device's; lower_product() those of matrices. */
 static void move_op(struct lowering *l, struct k_op *op)
 {
-	struct k_embed *embed = &op->u.embed;
-	struct k_rope *rope = &op->u.rope;
-	struct k_attention *a = &op->u.attention;
-
 	move_tables(l, op);
+	if (op->kind == K_OP_embed)
+		op->u.embed.w = matrix(l, op->u.embed.w);
 	switch (op->kind) {
-	case K_OP_embed:
-		embed->w = matrix(l, embed->w);
-		embed->ids = plain(l, embed->ids, (size_t)embed->n, sizeof *embed->ids);
-		break;
-	case K_OP_norm:
-		op->u.norm.pick = plain(l, op->u.norm.pick, (size_t)op->u.norm.n, sizeof *op->u.norm.pick);
-		break;
-	case K_OP_rope:
-		rope->pages = tables(l, rope->pages, rope->rows, rope->n, rope->kv);
-		rope->rows = plain(l, rope->rows, (size_t)rope->n, sizeof *rope->rows);
-		rope->also =
-			rope->n_also ? plain(l, rope->also, (size_t)rope->n_also, sizeof *rope->also) : NULL;
-		rope->kv = plain(l, rope->kv, 1, sizeof *rope->kv);
-		break;
-	case K_OP_attention:
-		a->pages = tables(l, a->pages, a->rows, a->n, a->kv);
-		if (a->recent)
-			a->recent_pages = tables(l, a->recent_pages, a->rows, a->n, a->recent);
-		a->recent = plain(l, a->recent, 1, sizeof *a->recent);
-		a->stride_mask = plain(l, a->stride_mask, (size_t)a->n, sizeof *a->stride_mask);
-		a->bucket = plain(l, a->bucket, 2 * K_DISTANCE + 1, sizeof *a->bucket);
-		a->rows = plain(l, a->rows, (size_t)a->n, sizeof *a->rows);
-		a->ranges = plain(l, a->ranges, (size_t)(a->n * a->n_ranges), sizeof *a->ranges);
-		a->kv = plain(l, a->kv, 1, sizeof *a->kv);
-		break;
-	case K_OP_stats:
-		op->u.stats.ask = plain(l, op->u.stats.ask, (size_t)op->u.stats.n, sizeof *op->u.stats.ask);
-		break;
-#define PLACE(pointer, count) pointer = plain(l, pointer, (size_t)(count), sizeof *pointer);
-#define X(name, NAME)                                                                              \
+#define PLACE(pointer, count) pointer = plain(l, pointer, (int32_t)(count), sizeof *pointer);
+#define X(name)                                                                                    \
 	case K_OP_##name: {                                                                            \
-		struct k_##name *plain_op = &op->u.name;                                                   \
-		(void)plain_op;                                                                            \
-		K_##NAME##_INPUTS(PLACE, plain_op) break;                                                  \
+		struct k_##name *a = &op->u.name;                                                          \
+		(void)a;                                                                                   \
+		K_INPUTS_##name(PLACE, a) break;                                                           \
 	}
-		K_PLAIN_KINDS(X)
+		K_KINDS(X)
 #undef X
 #undef PLACE
-	case K_OP_glu:
-	case K_OP_matmul: /* lower_product() */
-	case K_OP_experts:
 	case K_N_KINDS: break;
 	}
+}
+
+/* With the device's pointers; zeros where there is none. */
+static struct k_op moved(struct lowering *l, const struct k_op *op)
+{
+	struct k_op to = { 0 };
+
+	if (op) {
+		to = *op;
+		move_op(l, &to);
+	}
+	return to;
 }
 
 /* ---- the whole ---- */
@@ -176,12 +158,8 @@ static void lower_product(struct lowering *l, const struct k_op *before, const s
 	const struct k_op *after, int32_t index)
 {
 	const struct k_matmul *a = &op->u.matmul;
-	struct k_op front = { 0 };
+	const struct k_op front = moved(l, before);
 
-	if (before) {
-		front = *before;
-		move_op(l, &front);
-	}
 	for (int32_t part = 0; part < a->n_parts;) {
 		struct cu_call *call = add_call(l, K_OP_matmul, index);
 		const enum k_type type = a->part[part].w->type;
@@ -199,10 +177,9 @@ static struct cu_call *lower_op(
 	struct cu_call *call = add_call(l, op->kind, index);
 	struct cu_stage *s = &call->arg.stage;
 
-	s->op = *op;
+	s->op = moved(l, op);
 	s->phase = phase;
 	s->work = cu_work_of(c);
-	move_op(l, &s->op);
 	call->blocks = cu_op_blocks(op, c->most_blocks[op->kind]);
 	call->shared_bytes = cu_op_shared(op->kind);
 	return call;
@@ -223,15 +200,12 @@ static void lower_attention(
 	const bool fast = cu_attends_fast(&op->u.attention);
 	const int kernels = fast ? cu_attend_kernels(&s) : 0;
 	const struct cu_tiles *split = fast ? tiles(l, &op->u.attention) : NULL;
-	struct k_op moved = *op, front = { 0 };
+	struct k_op own, front;
 
 	for (int32_t pass = 0; pass < (fast ? 0 : k_attend_passes(&op->u.attention)); pass++)
 		lower_defined(l, op, pass, index);
-	move_op(l, &moved);
-	if (before) {
-		front = *before;
-		move_op(l, &front);
-	}
+	own = moved(l, op);
+	front = moved(l, before);
 	for (int many = 0; many < 2; many++) {
 		struct cu_call *call;
 
@@ -239,8 +213,7 @@ static void lower_attention(
 			continue;
 		call = add_call(l, op->kind, index);
 		call->many = many;
-		call->arg.attention =
-			cu_attention_of(&s, &moved.u.attention, before ? &front.u.rope : NULL);
+		call->arg.attention = cu_attention_of(&s, &own.u.attention, before ? &front.u.rope : NULL);
 		call->arg.attention.tiles = split;
 		call->arg.attention.ticket = (uint32_t *)(uintptr_t)l->c->tickets.at;
 		call->arg.attention.scratch = (unsigned char *)(uintptr_t)l->c->scratch.at;
@@ -423,13 +396,10 @@ struct cu_program *cu_lower(struct cu_device *c, const struct k_program *p, stru
 	lower_next(g);
 	if (e->code)
 		return NULL;
+	/* and waits, so that the host's copy may be overwritten at once */
 	r = c->d->copy_in(g->blob.at, g->matrix, g->n_matrices * sizeof *g->matrix, c->stream);
-	if (!r)
-		r = c->d->stream_wait(c->stream); /* so that the host's copy may be overwritten at once */
-	if (r) {
-		cu_lose(c, r, "copying a step to the device", e);
+	if (cu_finish(c, r, "copying a step to the device", e))
 		return NULL;
-	}
 	g->version = p->version;
 	return g;
 }

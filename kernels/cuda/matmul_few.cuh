@@ -58,9 +58,9 @@ CU_FN void cu_output_begin(
 
 	o->chain = 0.0f;
 	o->there = row < n_rows && o->column < cu_few_rows(a, one, at);
-	o->at = (size_t)(at->out_row + o->column) * (size_t)n_rows + (size_t)row;
+	o->at = k_index(at->out_row + o->column, n_rows, row);
 	if (o->there && bias)
-		o->bias = bias[(size_t)at->expert * (size_t)n_rows + (size_t)row];
+		o->bias = bias[k_index(at->expert, n_rows, row)];
 	if (o->there && residual)
 		o->residual = residual[o->at];
 }
@@ -189,7 +189,7 @@ CU_FN void cu_few_chain(const int32_t type, const bool one, const struct cu_prod
 {
 	const int32_t each = 2 * a->count, of_turn = each << cu_few_log_sharers(a);
 	const int32_t first = (o->tile << cu_few_log_sharers(a)) * each, done = at->turn * of_turn;
-	const int32_t left = cu_few_units(type, a) - done, n = left < of_turn ? left : of_turn;
+	const int32_t left = cu_few_units(type, a) - done, n = k_min(left, of_turn);
 	struct cu_chain c;
 	int32_t b = 0;
 

@@ -98,7 +98,7 @@ CU_FN void cu_floats_sums(const int32_t type, int32_t n_cols, int32_t pair, cons
 	const int32_t segment = pair * 2 + lane / 16;
 	const int32_t left = n_cols - segment * CU_SEGMENT;
 	const bool whole = n_cols % CU_SEGMENT == 0; /* then rows are aligned too */
-	const float *x = in->x + (size_t)first * (size_t)in->dim + (size_t)segment * CU_SEGMENT;
+	const float *x = in->x + k_index(first, in->dim, segment * CU_SEGMENT);
 	const int32_t last = n - 1;
 	float *out = region + lane / 16 * stride; /* [row][16], swizzled as there */
 
@@ -118,7 +118,7 @@ CU_FN void cu_floats_sums(const int32_t type, int32_t n_cols, int32_t pair, cons
 
 		CU_UNROLL
 		for (int32_t j = 0; j < 4; j++)
-			rows[j] = x + (size_t)(i + j < last ? i + j : last) * (size_t)in->dim;
+			rows[j] = x + (size_t)k_min(i + j, last) * (size_t)in->dim;
 		if (last == 0)
 			cu_floats_chain(type, 1, v, rows, sum);
 		else

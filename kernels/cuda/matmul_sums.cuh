@@ -167,7 +167,7 @@ CU_FN int32_t cu_few_rows(const struct cu_product *a, const bool one, const stru
 {
 	if (one)
 		return 1;
-	return a->n - at->out_row < a->rows ? a->n - at->out_row : a->rows;
+	return k_min(a->n - at->out_row, a->rows);
 }
 
 /* Stores d and sx of the turn's blocks. */
@@ -181,7 +181,7 @@ CU_FN void cu_few_put_acts(const struct cu_product *a, const struct k_acts *in,
 	CU_NO_UNROLL
 	for (int32_t k = lane; k < n * rows; k += CU_WARP) {
 		const int32_t r = k / n, block = k - r * n;
-		const size_t i = (size_t)(at->in_row + r) * (size_t)in_row + (size_t)(first * 2 + block);
+		const size_t i = k_index(at->in_row + r, in_row, first * 2 + block);
 
 		if (first * 2 + block < in_row)
 			out[(block << a->log_rows) + r] = make_float2(in->d[i], in->sx[i]);
@@ -227,7 +227,7 @@ CU_FN void cu_few_sums_of(const int32_t type, const bool one, const struct cu_pr
 	CU_UNROLL
 	for (int32_t i = 0; i < 2 * CU_TURN; i++)
 		if (i < 2 * a->count)
-			cu_load_q(type, row, first * 2 + i < last ? first * 2 + i : last, lane, q[i]);
+			cu_load_q(type, row, k_min(first * 2 + i, last), lane, q[i]);
 	CU_UNROLL
 	for (int32_t u = 0; u < CU_TURN; u++) {
 		const int32_t i = (first + u) % CU_SUPER_PAIRS;

@@ -99,7 +99,7 @@ CU_FN void cu_wide_copy(const struct cu_wide *w, int32_t first_block, int32_t bu
 {
 	/* a thread always has the same columns of a row */
 	const int32_t block = cu_thread() / 2 % CU_CHUNK, half = cu_thread() % 2;
-	const int32_t rows = w->a->n - w->token < w->a->rows ? w->a->n - w->token : w->a->rows;
+	const int32_t rows = k_min(w->a->n - w->token, w->a->rows);
 	const int8_t *q = w->a->in.q + (size_t)w->token * (size_t)w->a->in.dim +
 					  (first_block + block) * K_QBLOCK + half * 16;
 	unsigned char *to =
@@ -119,7 +119,7 @@ CU_FN void cu_wide_copy(const struct cu_wide *w, int32_t first_block, int32_t bu
 CU_FN float2 cu_wide_prefetch_acts(const struct cu_wide *w, int32_t first_block)
 {
 	const int32_t row = cu_thread() / CU_CHUNK, block = first_block + cu_thread() % CU_CHUNK;
-	const size_t i = (size_t)(w->token + row) * (size_t)(w->a->in.dim / K_QBLOCK) + (size_t)block;
+	const size_t i = k_index(w->token + row, w->a->in.dim / K_QBLOCK, block);
 
 	if (row >= w->a->rows || w->token + row >= w->a->n || block >= w->n_blocks)
 		return make_float2(0.0f, 0.0f);
@@ -190,7 +190,7 @@ CU_FN void cu_wide_store(const int32_t groups, const struct cu_wide *w, int32_t 
 		for (int32_t r = 0; r < 4; r++) {
 			const int32_t o = tile * CU_TILE_ROWS + lane / 4 + r / 2 * 8;
 			const int32_t token = w->token + row + 8 * i + lane % 4 * 2 + r % 2;
-			const size_t at = (size_t)token * (size_t)n_rows + (size_t)o;
+			const size_t at = k_index(token, n_rows, o);
 			float y = chains->sum[i][r];
 
 			if (o >= n_rows || token >= w->a->n)
@@ -253,7 +253,7 @@ CU_FN void cu_wide_unit(const int32_t type, const int32_t groups, const struct c
 
 CU_FN void cu_wide(const int32_t type, const int32_t groups, const struct cu_product *a)
 {
-	struct cu_wide w = { a, 0, a->n_cols / K_QBLOCK, (a->n_cols / K_QBLOCK + 1) / 2, 0, 0 };
+	struct cu_wide w = { a, 0, a->n_cols / K_QBLOCK, k_pieces(a->n_cols / K_QBLOCK, 2), 0, 0 };
 
 	cu_follow();
 	cu_note(a->clock);

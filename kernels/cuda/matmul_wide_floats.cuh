@@ -36,8 +36,8 @@ CU_FN float *cu_wf_buffer(int32_t buffer)
 CU_FN void cu_wf_copy(const struct cu_wf *w, int32_t pair, int32_t buffer)
 {
 	const int32_t first = pair * CU_WF_COLUMNS, left = w->n_cols - first;
-	const int32_t count = left < CU_WF_COLUMNS ? left : CU_WF_COLUMNS;
-	const float *x = w->a->in.x + (size_t)w->token * (size_t)w->a->in.dim + (size_t)first;
+	const int32_t count = k_min(left, CU_WF_COLUMNS);
+	const float *x = w->a->in.x + k_index(w->token, w->a->in.dim, first);
 	float *to = cu_wf_buffer(buffer);
 
 	if (w->n_cols % 4) {
@@ -45,7 +45,7 @@ CU_FN void cu_wf_copy(const struct cu_wf *w, int32_t pair, int32_t buffer)
 			const int32_t row = i / CU_WF_COLUMNS, k = i % CU_WF_COLUMNS;
 
 			if (k < count && w->token + row < w->a->n)
-				to[row * CU_WF_ROW + k] = x[(size_t)row * (size_t)w->a->in.dim + (size_t)k];
+				to[row * CU_WF_ROW + k] = x[k_index(row, w->a->in.dim, k)];
 		}
 		return;
 	}
@@ -53,7 +53,7 @@ CU_FN void cu_wf_copy(const struct cu_wf *w, int32_t pair, int32_t buffer)
 		const int32_t row = i / (CU_WF_COLUMNS / 4), k = i % (CU_WF_COLUMNS / 4) * 4;
 
 		if (k < count && w->token + row < w->a->n)
-			cu_copy16(to + row * CU_WF_ROW + k, x + (size_t)row * (size_t)w->a->in.dim + (size_t)k);
+			cu_copy16(to + row * CU_WF_ROW + k, x + k_index(row, w->a->in.dim, k));
 	}
 }
 
@@ -105,7 +105,7 @@ CU_FN void cu_wf_store(
 	CU_UNROLL
 	for (int32_t i = 0; i < CU_FLOAT_ROWS / 2; i++) {
 		const int32_t token = w->token + 2 * i + lane / 16;
-		const size_t at = (size_t)token * (size_t)n_rows + (size_t)o;
+		const size_t at = k_index(token, n_rows, o);
 		float y = total[i];
 
 		if (o >= n_rows || token >= w->a->n)
@@ -123,8 +123,8 @@ CU_FN void cu_wf_unit(
 {
 	const struct cu_wf unit = { a, part, a->n_cols, first, token }, *w = &unit;
 	const int32_t lane = cu_thread() % CU_WARP, tile = w->tile + cu_thread() / CU_WARP;
-	const int32_t n_segments = cu_segments(w->n_cols), n_pairs = (n_segments + 1) / 2;
-	const int32_t rows = w->a->n - w->token < CU_FLOAT_ROWS ? w->a->n - w->token : CU_FLOAT_ROWS;
+	const int32_t n_segments = cu_segments(w->n_cols), n_pairs = k_pieces(n_segments, 2);
+	const int32_t rows = k_min(w->a->n - w->token, CU_FLOAT_ROWS);
 	const unsigned char *weights =
 		tile < cu_tiles(a->part[part].n_rows)
 			? a->part[part].weights + (size_t)tile * cu_tile_bytes(type, w->n_cols)

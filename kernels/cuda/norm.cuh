@@ -42,7 +42,7 @@ CU_FN void cu_round_block(const struct k_acts *out, size_t first, int32_t lane, 
  * `out` has. */
 CU_FN void cu_put(const struct k_acts *out, int32_t row, int32_t at, int32_t lane, float y)
 {
-	const size_t first = (size_t)row * (size_t)out->dim + (size_t)at;
+	const size_t first = k_index(row, out->dim, at);
 
 	if (out->x && at + lane < out->dim)
 		out->x[first + (size_t)lane] = y;
@@ -105,16 +105,8 @@ CU_FN float cu_norm_value(
 		return 0.0f;
 	y = (x[i] * scale) * a->w[i];
 	if (a->residual)
-		y += a->residual[(size_t)row * (size_t)a->out.dim + (size_t)i];
+		y += a->residual[k_index(row, a->out.dim, i)];
 	return y;
-}
-
-/* What lane j has of four values that all lanes have. */
-CU_FN uint32_t cu_own(const uint32_t v[4], int32_t lane)
-{
-	const uint32_t a = lane & 1 ? v[1] : v[0], b = lane & 1 ? v[3] : v[2];
-
-	return lane & 2 ? b : a;
 }
 
 /* Rounds four blocks, of which `first` is out's number of the first and the others follow at `step`
@@ -129,7 +121,7 @@ CU_FN void cu_round_four(const struct k_acts *out, size_t first, int32_t step, i
 	CU_UNROLL
 	for (int32_t j = 0; j < 4; j++)
 		most[j] = cu_warp_max(k_bits(y[j]) & 0x7fffffffu);
-	own = cu_own(most, lane);
+	own = cu_pick(most, lane);
 	id = cu_round_factor(own, &d);
 	CU_UNROLL
 	for (int32_t j = 0; j < 4; j++) {
@@ -141,7 +133,7 @@ CU_FN void cu_round_four(const struct k_acts *out, size_t first, int32_t step, i
 	}
 	if (lane < 4 && own_block < left) {
 		out->d[first + (size_t)own_block] = d;
-		out->sx[first + (size_t)own_block] = cu_round_sum(own, d, (int32_t)cu_own(sum, lane));
+		out->sx[first + (size_t)own_block] = cu_round_sum(own, d, (int32_t)cu_pick(sum, lane));
 	}
 }
 
@@ -150,7 +142,7 @@ CU_FN void cu_round_four(const struct k_acts *out, size_t first, int32_t step, i
 CU_FN void cu_norm_blocks(const struct k_norm *a, const float *x, const struct k_acts *out,
 	int32_t row, float scale, int32_t first, int32_t step, int32_t lane)
 {
-	const int32_t n_blocks = k_up(a->out.dim, K_QBLOCK) / K_QBLOCK;
+	const int32_t n_blocks = k_pieces(a->out.dim, K_QBLOCK);
 	const size_t begin = (size_t)row * (size_t)out->dim;
 	float y[4];
 

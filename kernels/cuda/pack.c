@@ -119,7 +119,7 @@ static void pack_floats(enum k_type type, const struct place *p, const uint8_t *
 	const size_t bytes = (size_t)cu_float_bytes(type);
 
 	for (int32_t k = 0; k < n_cols; k += step) {
-		const int32_t count = n_cols - k < step ? n_cols - k : step;
+		const int32_t count = k_min(n_cols - k, step);
 
 		memcpy(p->tile + cu_float_at(type, segments, k / CU_SEGMENT, p->g + 8 * p->half,
 							 k % CU_SEGMENT / step),
@@ -147,8 +147,7 @@ static void pack_row(enum k_type type, const struct place *p, const uint8_t *raw
 void cu_pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n)
 {
 	const size_t bytes = cu_tile_bytes((int32_t)m->type, m->n_cols);
-	const size_t row_bytes =
-		(size_t)(m->n_cols / k_types[m->type].block) * (size_t)k_types[m->type].block_bytes;
+	const size_t row_bytes = k_row_bytes((int32_t)m->type, m->n_cols);
 
 	for (int32_t i = 0; i < n; i++) {
 		struct place p = {

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/bodies.cuh"
 
-#define X(name, NAME)                                                                              \
+#define X(name)                                                                                    \
 	static __device__ void cu_##name(const struct cu_part *p)                                      \
 	{                                                                                              \
 		const struct k_##name *a = &p->stage->op.u.name;                                           \
@@ -16,7 +16,7 @@
 K_WARP_KINDS(X)
 #undef X
 
-#define X(name, NAME)                                                                              \
+#define X(name)                                                                                    \
 	static __device__ void cu_##name(const struct cu_part *p)                                      \
 	{                                                                                              \
 		const struct k_##name *a = &p->stage->op.u.name;                                           \

@@ -107,7 +107,7 @@ static void lay_out(struct cu_product *p, enum k_type type, bool one)
 	bytes = 2 * p->buffer_floats * 4;
 	if (p->folds && bytes < (all + p->n_cols + CU_GROUP) * 4)
 		bytes = (all + p->n_cols + CU_GROUP) * 4;
-	p->in_at = (bytes + (p->joins ? CU_JOIN_FLOATS * 4 : 0) + 127) / 128 * 128;
+	p->in_at = k_up(bytes + (p->joins ? CU_JOIN_FLOATS * 4 : 0), 128);
 	p->shared_bytes = p->in_at + (!p->folds && !one ? 0 : floats ? all * 4 : all + all / 4 + 16);
 }
 
@@ -115,9 +115,9 @@ static void plan_few(struct cu_product *p, enum k_type type, bool one, int32_t l
 {
 	const int32_t units =
 		cu_is_float((int32_t)type) ? cu_segments(p->n_cols) : p->n_cols / K_QBLOCK;
-	const int32_t pairs = (units + 1) / 2, sharers = WARPS >> log_tiles;
+	const int32_t pairs = k_pieces(units, 2), sharers = WARPS >> log_tiles;
 
-	p->rows = p->w ? 1 : p->n < CU_GROUP ? p->n : CU_GROUP;
+	p->rows = p->w ? 1 : k_min(p->n, CU_GROUP);
 	p->log_rows = p->rows <= 1 ? 0 : p->rows <= 2 ? 1 : p->rows <= 4 ? 2 : 3;
 	p->count = turn_of(type, ceil_div(pairs, sharers));
 	/* so that a tile's blocks begin at a multiple of four */
@@ -242,7 +242,7 @@ enum cu_way cu_plan(struct cu_product *p, enum k_type type, int32_t n_processors
 int32_t cu_op_shared(enum k_kind kind)
 {
 	switch (kind) {
-#define X(name, NAME) case K_OP_##name:
+#define X(name) case K_OP_##name:
 		K_WARP_KINDS(X)
 	case K_OP_embed:
 	case K_OP_norm:

@@ -60,7 +60,7 @@ CU_FN unsigned char *cu_kv_at(
 	const struct k_kv *kv, int32_t page, int32_t layer, int32_t v, int32_t head)
 {
 	size_t kinds = kv->value_dim ? 1 : 2;
-	size_t index = ((size_t)layer * (size_t)kv->n_kv_heads + (size_t)head) * kinds + (size_t)v;
+	size_t index = k_index(layer, kv->n_kv_heads, head) * kinds + (size_t)v;
 	size_t head_bytes =
 		(size_t)kv->page_size * (size_t)kv->head_dim * (size_t)k_cache_bytes(kv->format);
 
@@ -85,9 +85,8 @@ CU_FN void cu_new_kv(const struct k_rope *a, int32_t format, int32_t r, int32_t 
 CU_FN size_t cu_kv_place(int32_t head_dim, int32_t token, int32_t v, int32_t d)
 {
 	if (v)
-		return (size_t)token * (size_t)head_dim + (size_t)d;
-	return (size_t)(token / K_GROUP) * (size_t)(head_dim * K_GROUP) + (size_t)(d * K_GROUP) +
-		   (size_t)(token % K_GROUP);
+		return k_index(token, head_dim, d);
+	return k_index(token / K_GROUP, head_dim * K_GROUP, d * K_GROUP) + (size_t)(token % K_GROUP);
 }
 
 /* Stores a pair of row r, whose page is given. */
@@ -133,7 +132,7 @@ CU_FN void cu_append_also(const struct cu_part *p, const struct k_rope *a, const
 CU_FN float cu_new_element(
 	const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t v, int32_t head, int32_t d)
 {
-	const size_t from = ((size_t)r * (size_t)kv->n_kv_heads + (size_t)head) * (size_t)kv->head_dim;
+	const size_t from = k_index(r, kv->n_kv_heads, head) * (size_t)kv->head_dim;
 	const int32_t half = a->rope_dim / 2;
 	const int32_t i = a->neox && d < a->rope_dim ? d % half : d / 2;
 	const struct rope_pair at = rope_pair_at(a, i);
@@ -171,7 +170,7 @@ CU_FN void cu_append_q8(const struct k_rope *a, const struct k_kv *kv, int32_t r
 /* All keys and values of a step in q8, also those for further pages. */
 CU_FN void cu_append_all_q8(const struct cu_part *p, const struct k_rope *a, const struct k_kv *kv)
 {
-	const int32_t blocks = k_up(kv->head_dim, K_Q8_DIMS) / K_Q8_DIMS;
+	const int32_t blocks = k_pieces(kv->head_dim, K_Q8_DIMS);
 	const int32_t per_row = 2 * kv->n_kv_heads * blocks;
 
 	for (int64_t task = (int64_t)p->block * CU_WARPS + cu_thread() / CU_WARP;

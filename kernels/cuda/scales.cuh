@@ -14,13 +14,6 @@ CU_FN void cu_hold16(const unsigned char *at, uint32_t w[4])
 	w[3] = v.w;
 }
 
-CU_FN uint32_t cu_pick(const uint32_t w[4], int32_t i)
-{
-	const uint32_t low = i & 1 ? w[1] : w[0], high = i & 1 ? w[3] : w[2];
-
-	return i & 2 ? high : low;
-}
-
 /* From 12 bytes of sub-scales (w[1 … 3]), those of pair 0 … 3 of four: scales and minima, each in
  * the two low bytes. */
 CU_FN void cu_k_scales(const uint32_t w[4], int32_t pair, uint32_t *scale, uint32_t *min)

@@ -142,8 +142,7 @@ static inline uint64_t cu_scratch_least(const struct k_op *op)
 
 	if (op->kind != K_OP_stats)
 		return 0;
-	return (uint64_t)a->n * (uint64_t)((a->vocab + CU_STATS_IDS - 1) / CU_STATS_IDS) *
-		   CU_STATS_BYTES;
+	return (uint64_t)a->n * (uint64_t)(k_pieces(a->vocab, CU_STATS_IDS)) * CU_STATS_BYTES;
 }
 
 /* Whether attention has kernels of its own: else a GPU runs its definition (attend.h). */

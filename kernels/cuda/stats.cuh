@@ -180,7 +180,7 @@ CU_FN struct draw_best stats_pass(
 			warp + cu_thread() / CU_WARP, u->key);
 	CU_SYNC();
 	if (cu_thread() / CU_WARP == 0)
-		stats_chains(m, left < CU_STATS_IDS ? left : CU_STATS_IDS, u->out);
+		stats_chains(m, k_min(left, CU_STATS_IDS), u->out);
 	if (cu_thread() / CU_WARP == 1)
 		stats_add(warp, a->ask, u->out);
 	return best;
@@ -258,7 +258,7 @@ static __device__ void cu_stats(const struct cu_part *p)
 {
 	const struct k_stats *a = &p->stage->op.u.stats;
 	struct stats_shared *m = (struct stats_shared *)p->shared;
-	const int32_t n = (a->vocab + CU_STATS_IDS - 1) / CU_STATS_IDS;
+	const int32_t n = k_pieces(a->vocab, CU_STATS_IDS);
 	int32_t turn = 0;
 
 	/* no barrier between units: each word of m is written a barrier after its last readers */

@@ -40,7 +40,7 @@ struct cu_attention cu_attention_of(
 		.format = kv->format,
 		.log_quads = log2_up(kv->head_dim / 4),
 		.log_columns = log2_up(kv->head_dim * k_cache_bytes(kv->format) / 16),
-		.log_slices = log2_up((kv->head_dim + 31) / 32),
+		.log_slices = log2_up(k_pieces(kv->head_dim, 32)),
 		.n_ranges = s->n_ranges,
 		.folds = rope != NULL,
 		.observed = s->observed,
@@ -120,7 +120,7 @@ static int32_t most_rows(const struct cu_masks *s)
 {
 	const int32_t n = CU_TILE_QUERIES / (s->n_heads / s->kv->n_kv_heads);
 
-	return n > CU_FOLD_ROWS ? n : CU_FOLD_ROWS;
+	return k_max(n, CU_FOLD_ROWS);
 }
 
 /* The tile that begins at row r, with all its spans. */
@@ -208,5 +208,5 @@ void cu_tiles_make(
 	}
 	for (int32_t i = 0; i < to->n; i++)
 		tile[i].head.n_tiles = to->n;
-	memcpy(to->first, tile, (size_t)(to->n < CU_FIRST_TILES ? to->n : CU_FIRST_TILES) * sizeof t);
+	memcpy(to->first, tile, (size_t)k_min(to->n, CU_FIRST_TILES) * sizeof t);
 }

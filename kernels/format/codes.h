@@ -32,7 +32,7 @@ K_INLINE int32_t k_code(float x, float inverse, int32_t least, int32_t most)
 {
 	const int32_t q = (int32_t)(k_bits(k_fma(x, inverse, 0x1.8p23f)) - 0x4b400000u);
 
-	return q < least ? least : q > most ? most : q;
+	return k_max(least, k_min(q, most));
 }
 
 K_INLINE float k_inverse(uint16_t scale)
@@ -141,36 +141,6 @@ struct k_code_factor {
 	float step, middles; /* middles: the numbers times the middles of their ranges */
 	int32_t sum;         /* of the integers, times the middle code */
 };
-
-/* q[i] is x[i] * scale[i] as an integer, i < n. */
-K_INLINE struct k_code_factor k_code_factor(
-	const float *x, const uint16_t *scale, const uint16_t *min, int32_t n, int32_t bits, int8_t *q)
-{
-	const float middle = (float)k_code_middle(bits);
-	struct k_code_factor f = { 0 };
-	float lane[K_GROUP] = { 0 };
-	uint32_t most = 0;
-
-	for (int32_t i = 0; i < n; i++) {
-		const float by = k_f16_to_f32(scale[i]), low = k_f16_to_f32(min[i]);
-		const uint32_t size = k_bits(x[i] * by) & 0x7fffffffu;
-
-		most = size > most ? size : most;
-		lane[i % K_GROUP] = k_fma(x[i], k_fma(by, middle, low), lane[i % K_GROUP]);
-	}
-	f.middles = k_tree_sum(lane, K_GROUP);
-	memset(q, 0, (size_t)n);
-	if (most < 0x0d800000u || most >= 0x7f800000u) {
-		f.step = most < 0x0d800000u ? 0 : k_float(0x7fc00000u);
-		return f;
-	}
-	f.step = k_float(most) * 0x1.020408p-7f;
-	for (int32_t i = 0; i < n; i++) {
-		q[i] = (int8_t)k_code(x[i] * k_f16_to_f32(scale[i]), 127.0f / k_float(most), -127, 127);
-		f.sum += q[i] * k_code_middle(bits);
-	}
-	return f;
-}
 
 /* The sum of codes times integers, of which `sum` is the integers' own part, and what the middles
  * add. */

@@ -51,16 +51,14 @@ int32_t k_nearest_code(enum k_type type, float scale, float x)
 
 float k_round_to(enum k_type type, uint8_t *block, int32_t k, float x)
 {
-	const struct k_facts f = k_facts_of(type);
 	const int32_t half = k % K_QBLOCK / 16;
 	struct k_scales s;
-	int32_t code, value;
+	int32_t code;
 
 	k_read_scales(type, block, k / K_QBLOCK, &s);
 	code = k_nearest_code(type, s.dw * (float)s.sub[half], x - s.mw * (float)s.min[half]);
 	put_code(type, block, k, code);
-	value = f.book ? k_books[f.book][code] : code - f.bias;
-	return k_weight(&s, k % K_QBLOCK, (int8_t)value);
+	return k_weight(&s, k % K_QBLOCK, (int8_t)k_code_value(type, code));
 }
 
 /* ---- blocks of 32 by their extremes, in the order of operations of the gguf package ---- */
@@ -78,14 +76,12 @@ static void encode_signed(enum k_type type, const float *x, uint8_t *block)
 {
 	const struct k_facts f = k_facts_of(type);
 	float extreme = x[0], d, id;
-	uint16_t h;
 
 	for (int k = 1; k < K_QBLOCK; k++)
 		extreme = fabsf(x[k]) > fabsf(extreme) ? x[k] : extreme;
 	d = extreme / (float)-f.bias;
 	id = d == 0 ? 0 : 1 / d;
-	h = k_f32_to_f16(d);
-	memcpy(block + f.at, &h, sizeof h);
+	k_put_half(block + f.at, d);
 	for (int k = 0; k < K_QBLOCK; k++)
 		put_code(type, block, k, truncated(x[k] * id, (float)f.bias + 0.5f, (1 << f.bits) - 1));
 }
@@ -96,7 +92,6 @@ static void encode_between(enum k_type type, const float *x, uint8_t *block)
 	const struct k_facts f = k_facts_of(type);
 	const int32_t most = (1 << f.bits) - 1;
 	float low = x[0], high = x[0], d, id;
-	uint16_t h[2];
 
 	for (int k = 1; k < K_QBLOCK; k++) {
 		low = x[k] < low ? x[k] : low;
@@ -104,10 +99,8 @@ static void encode_between(enum k_type type, const float *x, uint8_t *block)
 	}
 	d = (high - low) / (float)most;
 	id = d == 0 ? 0 : 1 / d;
-	h[0] = k_f32_to_f16(d);
-	h[1] = k_f32_to_f16(low);
-	memcpy(block + f.at, &h[0], sizeof h[0]);
-	memcpy(block + f.min_at, &h[1], sizeof h[1]);
+	k_put_half(block + f.at, d);
+	k_put_half(block + f.min_at, low);
 	for (int k = 0; k < K_QBLOCK; k++)
 		put_code(type, block, k, truncated((x[k] - low) * id, 0.5f, most));
 }
@@ -125,9 +118,8 @@ static void encode_bytes(enum k_type type, const float *x, uint8_t *block) /* Q8
 {
 	const struct k_facts f = k_facts_of(type);
 	const float d = greatest(x, K_QBLOCK) / 127, id = d == 0 ? 0 : 1 / d;
-	const uint16_t h = k_f32_to_f16(d);
 
-	memcpy(block + f.at, &h, sizeof h);
+	k_put_half(block + f.at, d);
 	for (int k = 0; k < K_QBLOCK; k++)
 		put_code(type, block, k, k_nearest_int(x[k] * id, -127, 127) + f.bias);
 }
@@ -138,7 +130,7 @@ static void encode_power(enum k_type type, const float *x, uint8_t *block)
 	const struct k_facts f = k_facts_of(type);
 	const int32_t e = (int32_t)(k_bits(greatest(x, K_QBLOCK)) >> 23) - 2;
 
-	block[f.at] = (uint8_t)(e > 0 ? e < 254 ? e : 254 : 0);
+	block[f.at] = (uint8_t)k_max(0, k_min(e, 254));
 	for (int k = 0; k < K_QBLOCK; k++)
 		put_code(type, block, k, k_nearest_code(type, k_e8m0_to_f32(block[f.at]), x[k]));
 }
@@ -190,37 +182,4 @@ void k_encode(enum k_type type, const float *x, int64_t n, uint8_t *blocks)
 	memset(blocks, 0, (size_t)(n / f.block * f.bytes));
 	for (int64_t i = 0; i < n / f.block; i++)
 		encoder_of(type)(type, x + i * f.block, blocks + i * f.bytes);
-}
-
-static void decode_block(enum k_type type, const uint8_t *block, int32_t i, float *x)
-{
-	uint8_t code[K_QBLOCK];
-	int8_t value[K_QBLOCK];
-	struct k_scales s;
-
-	k_read_scales(type, block, i, &s);
-	k_read_codes(type, block, i, code);
-	k_values(type, code, value);
-	for (int k = 0; k < K_QBLOCK; k++)
-		x[k] = k_weight(&s, k, value[k]);
-}
-
-void k_decode(enum k_type type, const uint8_t *blocks, int64_t n, float *x)
-{
-	const struct k_facts f = k_facts_of(type);
-
-	if (k_is_quantised(type)) {
-		for (int64_t i = 0; i < n / K_QBLOCK; i++)
-			decode_block(type, blocks + i * K_QBLOCK / f.block * f.bytes,
-				(int32_t)(i % (f.block / K_QBLOCK)), x + i * K_QBLOCK);
-		return;
-	}
-	if (f.number == K_NUM_F32)
-		memcpy(x, blocks, (size_t)n * sizeof *x);
-	for (int64_t i = 0; i < n && f.number != K_NUM_F32; i++) {
-		uint16_t h;
-
-		memcpy(&h, blocks + 2 * i, sizeof h);
-		x[i] = f.number == K_NUM_F16 ? k_f16_to_f32(h) : k_bf16_to_f32(h);
-	}
 }

@@ -12,8 +12,13 @@
 
 /* n: a multiple of the format's block; `blocks` are as in a file. */
 void k_encode(enum k_type type, const float *x, int64_t n, uint8_t *blocks);
-/* Each value as the embedding reads it (docs/arithmetic.md, rule 5). */
-void k_decode(enum k_type type, const uint8_t *blocks, int64_t n, float *x);
+/* Each value as the embedding reads it (docs/arithmetic.md, rule 5); and weights from, from + 1 …
+ * to - 1 of a row, from a multiple of 32: ref_matmul.c. */
+void k_ref_floats(enum k_type type, const uint8_t *row, int64_t from, int64_t to, float *x);
+static inline void k_decode(enum k_type type, const uint8_t *blocks, int64_t n, float *x)
+{
+	k_ref_floats(type, blocks, 0, n, x);
+}
 /* Rounds weight k of one block of a quantised type to the nearest value that the block's scales
  * give, stores its code, and returns the value. */
 float k_round_to(enum k_type type, uint8_t *block, int32_t k, float x);

@@ -21,3 +21,20 @@ int32_t k_nearest_code(enum k_type type, float scale, float x);
 
 /* A block of 256, or of a book: searches for its scales. */
 void k_encode_search(enum k_type type, const float *x, uint8_t *block);
+
+/* Stores x as f16, and returns what it became. */
+static inline float k_put_half(uint8_t *p, float x)
+{
+	const uint16_t h = k_f32_to_f16(x);
+
+	memcpy(p, &h, sizeof h);
+	return k_f16_to_f32(h);
+}
+
+/* What a code stands for, before its scale. */
+static inline int32_t k_code_value(enum k_type type, int32_t code)
+{
+	const struct k_facts f = k_facts_of(type);
+
+	return f.book ? k_books[f.book][code] : code - f.bias;
+}

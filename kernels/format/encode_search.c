@@ -31,12 +31,11 @@ static float rms_of(const float *x, int32_t n)
 
 static float error_of(enum k_type type, const float *x, int32_t n, float rms, struct part p)
 {
-	const struct k_facts f = k_facts_of(type);
 	float sum = 0;
 
 	for (int32_t k = 0; k < n; k++) {
 		const int32_t code = k_nearest_code(type, p.scale, x[k] + p.min);
-		const float value = (float)(f.book ? k_books[f.book][code] : code - f.bias);
+		const float value = (float)k_code_value(type, code);
 		const float d = p.scale * value - p.min - x[k];
 
 		sum += importance(x[k], rms) * d * d;
@@ -48,12 +47,11 @@ static float error_of(enum k_type type, const float *x, int32_t n, float rms, st
  */
 static struct part refit(enum k_type type, const float *x, int32_t n, float rms, struct part p)
 {
-	const struct k_facts f = k_facts_of(type);
 	double w = 0, wx = 0, wv = 0, wvv = 0, wvx = 0, det;
 
 	for (int32_t k = 0; k < n; k++) {
 		const int32_t code = k_nearest_code(type, p.scale, x[k] + p.min);
-		const double value = f.book ? k_books[f.book][code] : code - f.bias;
+		const double value = k_code_value(type, code);
 		const double weight = (double)importance(x[k], rms);
 
 		w += weight;
@@ -112,14 +110,6 @@ static struct part fit_part(enum k_type type, const float *x, int32_t n)
 
 /* ---- a block's own scales ---- */
 
-static float put_number(uint8_t *p, float x)
-{
-	const uint16_t h = k_f32_to_f16(x);
-
-	memcpy(p, &h, sizeof h);
-	return k_f16_to_f32(h);
-}
-
 /* Stores sub-scale s and its minimum in zeroed bytes, the inverse of what formats.c reads. */
 static void put_sub(int32_t subs, uint8_t *p, int32_t s, int32_t scale, int32_t min)
 {
@@ -167,8 +157,8 @@ static void put_scales(enum k_type type, const struct part *p, int32_t n, uint8_
 		scale = fabsf(p[i].scale) > fabsf(scale) ? p[i].scale : scale;
 		min = p[i].min > min ? p[i].min : min;
 	}
-	d = put_number(block + f.at, scale / (float)(least ? least : most));
-	m = k_has_min(type) ? put_number(block + f.min_at, min / (float)most) : 0;
+	d = k_put_half(block + f.at, scale / (float)(least ? least : most));
+	m = k_has_min(type) ? k_put_half(block + f.min_at, min / (float)most) : 0;
 	for (int32_t i = 0; i < n; i++)
 		put_sub(f.subs, block + f.subs_at, i,
 			d != 0 ? k_nearest_int(p[i].scale / d, least, most) : 0,
@@ -186,7 +176,7 @@ void k_encode_search(enum k_type type, const float *x, uint8_t *block)
 	if (f.subs)
 		put_scales(type, part, n, block);
 	else
-		put_number(block + f.at, part[0].scale);
+		k_put_half(block + f.at, part[0].scale);
 	for (int32_t k = 0; k < f.block; k++)
 		k_round_to(type, block, k, x[k]);
 }

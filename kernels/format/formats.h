@@ -47,6 +47,12 @@ K_FACT bool k_has_subs(int32_t type)
 {
 	return k_facts_of(type).subs != K_SUBS_NONE;
 }
+/* Of a row of the file. */
+K_FACT size_t k_row_bytes(int32_t type, int32_t n_cols)
+{
+	return (size_t)(n_cols / k_facts_of(type).block) * (size_t)k_facts_of(type).bytes;
+}
+
 /* Whether sub-scales are of 16 columns: these go into the integers, those of 32 into dw and mw. */
 K_FACT bool k_has_halves(int32_t type)
 {

@@ -41,11 +41,6 @@ enum {
 	K_Q8_DIMS = 32,    /* channels of a key or value in q8 that do */
 };
 
-K_INLINE int32_t k_up(int32_t n, int32_t unit)
-{
-	return (n + unit - 1) / unit * unit;
-}
-
 /* Channels of a group by channel, of which the last ones may be unused. */
 K_INLINE int32_t k_coded_dim(int32_t head_dim)
 {
@@ -62,9 +57,9 @@ K_INLINE size_t k_kv_group_bytes(const struct k_kv *kv, int v)
 	if (!bits)
 		return (size_t)(K_GROUP * dim * k_cache_bytes(kv->format));
 	if (!k_cache_by_channel(kv->format))
-		return (size_t)(K_GROUP * (dim + 2 * (k_up(dim, K_Q8_DIMS) / K_Q8_DIMS)));
+		return (size_t)(K_GROUP * (dim + 2 * k_pieces(dim, K_Q8_DIMS)));
 	return (size_t)(2 * k_coded_dim(dim) * bits) +
-		   4 * (size_t)(v ? k_up(dim, K_CODED_DIMS) / K_CODED_DIMS * K_GROUP : k_coded_dim(dim));
+		   4 * (size_t)(v ? k_pieces(dim, K_CODED_DIMS) * K_GROUP : k_coded_dim(dim));
 }
 K_INLINE size_t k_kv_head_bytes(const struct k_kv *kv, int v)
 {
@@ -92,7 +87,7 @@ K_INLINE size_t k_kv_page_bytes(const struct k_kv *kv)
 K_INLINE void *k_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, int v, int32_t head)
 {
 	const size_t k = k_kv_head_bytes(kv, 0), both = k + k_kv_head_bytes(kv, 1);
-	const size_t index = (size_t)layer * (size_t)kv->n_kv_heads + (size_t)head;
+	const size_t index = k_index(layer, kv->n_kv_heads, head);
 
 	return kv->base + (size_t)page * kv->page_bytes + index * both + (v ? k : 0);
 }
@@ -108,7 +103,7 @@ K_INLINE void *k_kv_group(
 K_INLINE uint16_t *k_kv_key_range_at(
 	const struct k_kv *kv, int32_t page, int32_t layer, int32_t head, int32_t group)
 {
-	const size_t heads = (size_t)layer * (size_t)kv->n_kv_heads + (size_t)head;
+	const size_t heads = k_index(layer, kv->n_kv_heads, head);
 	const size_t index = heads * (size_t)(kv->page_size / K_GROUP) + (size_t)group;
 
 	return (uint16_t *)(void *)(kv->base + (size_t)page * kv->page_bytes + k_kv_keys_bytes(kv) +

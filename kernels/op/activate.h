@@ -11,7 +11,7 @@ struct k_activate {
 	enum k_act act;
 	int32_t n;
 };
-#define K_ACTIVATE_INPUTS(PLAIN, a)
+#define K_INPUTS_activate(PLAIN, a)
 K_COUNT(activate, a->n, a->out.dim, 8, 20)
 K_RESULT(activate, a->out)
 
@@ -33,6 +33,6 @@ K_INLINE float k_activated(enum k_act act, float x)
 
 K_INLINE float k_activate_value(const struct k_activate *a, int32_t r, int32_t i)
 {
-	return k_activated(a->act, a->x[(size_t)r * (size_t)a->out.dim + (size_t)i]);
+	return k_activated(a->act, a->x[k_index(r, a->out.dim, i)]);
 }
 K_VALUE_UNITS(activate, a->n, a->out.dim)

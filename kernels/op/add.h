@@ -9,13 +9,13 @@ struct k_add {
 	float scale;
 	int32_t dim, n;
 };
-#define K_ADD_INPUTS(PLAIN, a)
+#define K_INPUTS_add(PLAIN, a)
 K_COUNT(add, a->n, a->dim, 12, 2)
 K_RESULT(add, k_floats(a->x, a->dim))
 
 K_INLINE float k_add_value(const struct k_add *a, int32_t r, int32_t i)
 {
-	const size_t at = (size_t)r * (size_t)a->dim + (size_t)i;
+	const size_t at = k_index(r, a->dim, i);
 
 	return k_fma(a->scale, a->y[at], a->x[at]);
 }

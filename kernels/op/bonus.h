@@ -12,10 +12,10 @@ struct k_bonus {
 	int32_t heads, size, n;
 	struct k_acts out; /* [n, heads * size] */
 };
-#define K_BONUS_INPUTS(PLAIN, a)
+#define K_INPUTS_bonus(PLAIN, a)
 K_COUNT(bonus, a->n, a->out.dim, 24, 14)
 K_RESULT(bonus, a->out)
-K_UNITS(bonus, (int64_t)a->n *((a->out.dim + 31) / 32))
+K_UNITS(bonus, (int64_t)a->n *(k_pieces(a->out.dim, 32)))
 
 /* Of a head: mean and scale of its norm, and the factor of its value. */
 struct k_bonus_head {
@@ -50,8 +50,8 @@ K_UNIT_FN struct k_bonus_head k_bonus_head(const struct k_bonus *a, size_t at, s
 
 K_UNIT_FN void k_bonus_unit(const struct k_bonus *a, int64_t unit)
 {
-	const int32_t dim = a->out.dim, blocks = (dim + 31) / 32, r = (int32_t)unit / blocks,
-				  first = (int32_t)unit % blocks * 32, end = first + 32 < dim ? first + 32 : dim;
+	const int32_t dim = a->out.dim, blocks = k_pieces(dim, 32), r = (int32_t)unit / blocks,
+				  first = (int32_t)unit % blocks * 32, end = k_min(first + 32, dim);
 	const size_t row = (size_t)r * (size_t)dim;
 	float y[K_OWN] = { 0 };
 

@@ -12,7 +12,7 @@ struct k_centre {
 	struct k_acts out; /* [n, dim] */
 	int32_t n;
 };
-#define K_CENTRE_INPUTS(PLAIN, a) PLAIN(a->pick, a->n)
+#define K_INPUTS_centre(PLAIN, a) PLAIN(a->pick, a->n)
 K_COUNT(centre, a->n, a->out.dim, 8, 7)
 K_RESULT(centre, a->out)
 K_UNITS(centre, a->n)
@@ -25,8 +25,8 @@ K_UNIT_FN void k_centre_unit(const struct k_centre *a, int64_t unit)
 	const float mean = k_row_sum(NULL, &g, dim, false, 0) / (float)dim;
 	const float r = 1.0f / sqrtf(k_row_sum(NULL, &g, dim, true, mean) / (float)dim + a->eps);
 
-	K_WARPS(b, (dim + 31) / 32) {
-		const int32_t at = b * 32, count = dim - at < 32 ? dim - at : 32;
+	K_WARPS(b, k_pieces(dim, 32)) {
+		const int32_t at = b * 32, count = k_min(dim - at, 32);
 		float y[K_OWN];
 
 		K_LANES(c, count) {

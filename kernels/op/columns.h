@@ -24,11 +24,11 @@ struct k_columns {
 	const uint32_t *mask; /* [n, n_cols / 32] of the op sparse, for counting; NULL: there is none */
 	int32_t n;
 };
-#define K_COLUMNS_INPUTS(PLAIN, a)
+#define K_INPUTS_columns(PLAIN, a)
 
 K_INLINE int32_t k_columns_pad(int32_t n_rows)
 {
-	return (n_rows + K_STRIP - 1) / K_STRIP * K_STRIP;
+	return k_up(n_rows, K_STRIP);
 }
 /* Bytes of a block before its columns. */
 K_INLINE size_t k_columns_entries(const struct k_columns *a)
@@ -62,7 +62,7 @@ K_INLINE struct k_count k_columns_count(const struct k_columns *a)
 		uint32_t any = a->mask ? 0 : 0xffffffffu;
 
 		for (int32_t r = 0; a->mask && r < a->n; r++)
-			any |= a->mask[(size_t)r * (size_t)(a->n_cols / K_QBLOCK) + (size_t)b];
+			any |= a->mask[k_index(r, a->n_cols / K_QBLOCK, b)];
 		for (uint32_t left = any; left; left &= left - 1) {
 			c.bytes += k_column_bytes(a);
 			c.ops += 2 * pad * (uint64_t)a->n;
@@ -118,7 +118,7 @@ K_UNIT_FN void k_columns_sums(
 /* The sum of output i, if there is one. */
 K_INLINE void k_columns_put(const struct k_columns *a, int32_t r, int32_t i, float sum)
 {
-	const size_t at = (size_t)r * (size_t)a->n_rows + (size_t)i;
+	const size_t at = k_index(r, a->n_rows, i);
 
 	if (i < a->n_rows)
 		a->out[at] = a->residual ? sum + a->residual[at] : sum;

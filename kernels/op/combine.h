@@ -13,18 +13,18 @@ struct k_combine {
 	float scale;          /* factor of the sum; 0: none */
 	int32_t dim, k, n;
 };
-#define K_COMBINE_INPUTS(PLAIN, a)
+#define K_INPUTS_combine(PLAIN, a)
 K_COUNT(combine, a->n * a->k, a->dim, 4, 2)
 K_RESULT(combine, k_floats(a->x, a->dim))
 
 K_INLINE float k_combine_value(const struct k_combine *a, int32_t r, int32_t i)
 {
-	const size_t at = (size_t)r * (size_t)a->dim + (size_t)i;
+	const size_t at = k_index(r, a->dim, i);
 	const float weight = a->gate ? k_sigmoid(a->gate[r]) : 1.0f;
 	float sum = 0;
 
 	for (int32_t s = 0; s < a->k; s++) {
-		const size_t slot = (size_t)r * (size_t)a->k + (size_t)s;
+		const size_t slot = k_index(r, a->k, s);
 
 		sum = k_fma(a->weights[slot], a->y[slot * (size_t)a->dim + (size_t)i], sum);
 	}

@@ -20,10 +20,10 @@ struct k_conv {
 	const struct k_state *state;
 	size_t at; /* offset in floats of this layer's [dim, taps - 1] in a page */
 };
-#define K_CONV_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
+#define K_INPUTS_conv(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
 K_COUNT(conv, a->n, a->out.dim, 12, 2 * (uint64_t)a->taps + 16)
 K_RESULT(conv, a->out)
-K_UNITS(conv, (a->out.dim + 31) / 32)
+K_UNITS(conv, k_pieces(a->out.dim, 32))
 
 K_INLINE void k_conv_state(const struct k_conv *a, int32_t r, int32_t channel, float *s)
 {
@@ -56,11 +56,11 @@ K_INLINE float k_conv_tap(const struct k_conv *a, int32_t channel, float x, floa
 K_UNIT_FN void k_conv_unit(const struct k_conv *a, int64_t unit)
 {
 	const int32_t first = (int32_t)unit * 32, kept = a->taps - 1;
-	const int32_t count = a->out.dim - first < 32 ? a->out.dim - first : 32;
+	const int32_t count = k_min(a->out.dim - first, 32);
 	float s[K_OWN][K_CONV_TAPS], y[K_OWN];
 
 	for (int32_t r = 0; r < a->n; r++) {
-		const size_t at = (size_t)r * (size_t)a->out.dim + (size_t)first;
+		const size_t at = k_index(r, a->out.dim, first);
 
 		K_LANES(c, count) {
 			const size_t i_c = at + (size_t)c;

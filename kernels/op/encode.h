@@ -17,8 +17,8 @@ struct k_encode {
 	const int32_t *const *recent_pages, *const *pages; /* [n_seqs] block tables */
 	const struct k_kv *recent, *kv;
 };
-#define K_ENCODE_TABLES(TABLE, a) TABLE(a->pages, a->kv) TABLE(a->recent_pages, a->recent)
-#define K_ENCODE_INPUTS(PLAIN, a)                                                                  \
+#define K_TABLES_encode(TABLE, a) TABLE(a->pages, a->kv) TABLE(a->recent_pages, a->recent)
+#define K_INPUTS_encode(PLAIN, a)                                                                  \
 	PLAIN(a->rows, a->n) PLAIN(a->also, a->n_also) PLAIN(a->kv, 1) PLAIN(a->recent, 1)
 
 /* Groups of 16 positions that rows of the step end are read and written. */
@@ -32,12 +32,7 @@ K_INLINE struct k_count k_encode_count(const struct k_encode *a)
 	return c;
 }
 
-K_INLINE struct k_acts k_encode_result(const struct k_encode *a)
-{
-	(void)a;
-	return k_floats(NULL, 0); /* it shows in what attention gives */
-}
-
+K_RESULT(encode, K_NO_RESULT)
 K_UNITS(encode, (int64_t)(a->n + a->n_also) * a->kv->n_kv_heads)
 
 /* The codes of a group of one head, of keys [channel][token], of values [token][channel]. */
@@ -85,12 +80,12 @@ K_UNIT_FN void k_encode_keys(const struct k_encoded *g, struct k_encode_room *s)
 K_UNIT_FN void k_encode_values(const struct k_encoded *g, struct k_encode_room *s)
 {
 	const int32_t many = 32 / g->bits, dim = k_coded_dim(g->dim);
-	const int32_t shared = k_up(g->dim, K_CODED_DIMS) / K_CODED_DIMS;
+	const int32_t shared = k_pieces(g->dim, K_CODED_DIMS);
 
 	K_THREADS(i, shared * K_GROUP) {
 		const int32_t first = i / K_GROUP * K_CODED_DIMS, t = i % K_GROUP, left = g->dim - first;
 		const struct k_code_scales to = k_value_scales(g->to, g->dim, g->bits, i / K_GROUP);
-		const int32_t n = left < K_CODED_DIMS ? left : K_CODED_DIMS;
+		const int32_t n = k_min(left, K_CODED_DIMS);
 		float x[K_CODED_DIMS] = { 0 };
 
 		for (int32_t c = 0; c < n; c++)

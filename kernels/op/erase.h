@@ -15,7 +15,7 @@ struct k_erase {
 	float *away, *back;                /* [n, heads, size]: results */
 	int32_t heads, size, n;
 };
-#define K_ERASE_INPUTS(PLAIN, a)
+#define K_INPUTS_erase(PLAIN, a)
 K_COUNT(erase, a->n, a->heads * a->size, 44, 80)
 K_RESULT(erase, k_floats(a->back, a->heads * a->size))
 K_UNITS(erase, (int64_t)a->n * a->heads)

@@ -20,7 +20,7 @@ struct k_gated {
 	struct k_acts out; /* [n, groups * group], rows out.dim apart; out.x may be x */
 	int32_t n;
 };
-#define K_GATED_INPUTS(PLAIN, a)
+#define K_INPUTS_gated(PLAIN, a)
 K_COUNT(gated, a->n, a->groups * a->group, 12, 20)
 K_RESULT(gated, a->out)
 
@@ -37,7 +37,7 @@ K_INLINE int32_t k_gated_together(const struct k_gated *a)
 						 : K_OWN == 1 && a->group <= K_GATED_NARROW ? 8
 																	: 1;
 
-	return a->groups < most ? a->groups : most;
+	return k_min(a->groups, most);
 }
 
 K_INLINE int32_t k_gated_span(const struct k_gated *a)
@@ -49,7 +49,7 @@ K_INLINE int64_t k_gated_units(const struct k_gated *a)
 {
 	const int32_t span = k_gated_span(a);
 
-	return (int64_t)a->n * ((a->groups * a->group + span - 1) / span);
+	return (int64_t)a->n * (k_pieces(a->groups * a->group, span));
 }
 
 K_INLINE float k_gated_by(const struct k_gated *a, float z)
@@ -112,7 +112,7 @@ K_UNIT_FN float k_row_sum(
 	K_ROOM(struct k_row_room, s);
 
 	for (int32_t at = 0; at < n; at += K_ROW_PIECE) {
-		const int32_t count = n - at < K_ROW_PIECE ? n - at : K_ROW_PIECE;
+		const int32_t count = k_min(n - at, K_ROW_PIECE);
 
 		K_MEET(); /* what was there has been read */
 		K_UNROLL
@@ -161,17 +161,17 @@ K_UNIT_FN void k_gated_scales(
 K_UNIT_FN void k_gated_unit(const struct k_gated *a, int64_t unit)
 {
 	const int32_t width = a->groups * a->group, span = k_gated_span(a),
-				  in_row = (width + span - 1) / span, r = (int32_t)unit / in_row,
-				  begin = (int32_t)unit % in_row * span,
-				  end = begin + span < width ? begin + span : width, first = begin / a->group;
+				  in_row = k_pieces(width, span), r = (int32_t)unit / in_row,
+				  begin = (int32_t)unit % in_row * span, end = k_min(begin + span, width),
+				  first = begin / a->group;
 	K_ROOM(struct k_row_room, s);
 
 	if (a->norm) {
 		k_gated_scales(a, r, first, (end - begin) / a->group, s);
 		K_MEET(); /* they are there, and what was summed may be replaced */
 	}
-	K_WARPS(b, (end - begin + 31) / 32) {
-		const int32_t at = begin + b * 32, count = end - at < 32 ? end - at : 32;
+	K_WARPS(b, k_pieces(end - begin, 32)) {
+		const int32_t at = begin + b * 32, count = k_min(end - at, 32);
 		float y[K_OWN];
 
 		K_LANES(c, count) {

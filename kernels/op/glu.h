@@ -23,6 +23,7 @@ struct k_glu {
 	enum k_act act;
 	int32_t n;
 };
+#define K_INPUTS_glu(PLAIN, a)
 
 /* The gate of gpt-oss (OpenAI 2025): both sides are limited, and up has 1 added. */
 K_INLINE float k_gate_clamped(float gate, float up)

@@ -31,7 +31,7 @@ K_INLINE int32_t k_heavy_room(int32_t most)
 
 K_INLINE size_t k_heavy_floats(int32_t most)
 {
-	return ((size_t)(1 + 2 * k_heavy_room(most) + K_HEAVY_NEWEST) + 15) / 16 * 16;
+	return k_align((size_t)(1 + 2 * k_heavy_room(most) + K_HEAVY_NEWEST), 16);
 }
 
 /* The groups that each row reads, by kv head: those of its span up to its own and of the span
@@ -42,9 +42,9 @@ struct k_h2o_lookup {
 	uint8_t *out; /* [n, n_kv_heads, stride] a byte for each span of 128, a bit for each group */
 	int32_t stride;
 };
-#define K_HEAVY_INPUTS(PLAIN, a)                                                                   \
+#define K_INPUTS_heavy(PLAIN, a)                                                                   \
 	PLAIN(a->of.rows, a->of.n) PLAIN(a->of.states, a->of.n) PLAIN(a->of.state, 1)
-#define K_H2O_LOOKUP_INPUTS(PLAIN, a) K_HEAVY_INPUTS(PLAIN, a) PLAIN(a->begins, a->of.n)
+#define K_INPUTS_h2o_lookup(PLAIN, a) K_INPUTS_heavy(PLAIN, a) PLAIN(a->begins, a->of.n)
 
 /* A unit is a kv head: the rows of a sequence come one after the other. */
 struct k_attn_score {
@@ -54,7 +54,7 @@ struct k_attn_score {
 	float *room;         /* [n_kv_heads, k_heavy_floats(most)] states between rows */
 	int32_t share_stride, n_heads;
 };
-#define K_ATTN_SCORE_INPUTS(PLAIN, a) K_HEAVY_INPUTS(PLAIN, a) PLAIN(a->keep, a->of.n)
+#define K_INPUTS_attn_score(PLAIN, a) K_INPUTS_heavy(PLAIN, a) PLAIN(a->keep, a->of.n)
 
 /* A head's state. */
 struct k_kept {
@@ -85,6 +85,7 @@ K_INLINE int32_t k_first_newest(int32_t pos)
 
 K_COUNT(h2o_lookup, a->of.n, a->of.n_kv_heads, 4 * (uint64_t)a->of.most, 0)
 
+K_RESULT(h2o_lookup, K_NO_RESULT)
 K_UNITS(h2o_lookup, (int64_t)a->of.n * a->of.n_kv_heads)
 
 K_UNIT_FN void k_h2o_lookup_unit(const struct k_h2o_lookup *a, int64_t unit)
@@ -113,6 +114,7 @@ K_UNIT_FN void k_h2o_lookup_unit(const struct k_h2o_lookup *a, int64_t unit)
 
 K_COUNT(attn_score, a->of.n, a->n_heads, 8 * (uint64_t)a->of.most, (uint64_t)a->of.most)
 
+K_RESULT(attn_score, K_NO_RESULT)
 K_UNITS(attn_score, a->of.n_kv_heads)
 
 /* Adds what the query heads of a kv head gave to each group that they read. */
@@ -121,15 +123,14 @@ K_UNIT_FN void k_attn_score_add(
 {
 	const int32_t pos = a->of.rows[r].pos, first = k_first_newest(pos);
 	const int32_t n_rep = a->n_heads / a->of.n_kv_heads;
-	const float *share = a->share + ((size_t)r * (size_t)a->n_heads + (size_t)(head * n_rep)) *
-										(size_t)a->share_stride;
+	const float *share = a->share + k_index(r, a->n_heads, head * n_rep) * (size_t)a->share_stride;
 
 	K_THREADS(i, *k->n)
 		for (int32_t h = 0; h < n_rep; h++)
-			k->score[i] += share[(size_t)h * (size_t)a->share_stride + (size_t)k->id[i]];
+			k->score[i] += share[k_index(h, a->share_stride, k->id[i])];
 	K_THREADS(g, pos / K_GROUP + 1 - first)
 		for (int32_t h = 0; h < n_rep; h++)
-			k->newest[g] += share[(size_t)h * (size_t)a->share_stride + (size_t)(first + g)];
+			k->newest[g] += share[k_index(h, a->share_stride, first + g)];
 	K_MEET();
 }
 
@@ -176,7 +177,7 @@ K_UNIT_FN void k_keep_best(const struct k_kept *k, int32_t n, int32_t best, stru
 	K_MEET();
 	floor = k_best_floor(&s->best, n, best);
 	for (int32_t i = 0; i < n; i += K_KEEP)
-		k_keep_move(k, i, i + K_KEEP < n ? i + K_KEEP : n, floor, s);
+		k_keep_move(k, i, k_min(i + K_KEEP, n), floor, s);
 	K_THREADS(one, 1)
 		*k->n = best;
 	K_MEET();
@@ -225,16 +226,4 @@ K_UNIT_FN void k_attn_score_unit(const struct k_attn_score *a, int64_t unit)
 		K_THREADS(i, to >= 0 ? floats : 0)
 			k_heavy_state(&a->of, to, head)[i] = state[i];
 	}
-}
-
-/* What these choose or store shows in what attention gives. */
-K_INLINE struct k_acts k_h2o_lookup_result(const struct k_h2o_lookup *a)
-{
-	(void)a;
-	return k_floats(NULL, 0);
-}
-K_INLINE struct k_acts k_attn_score_result(const struct k_attn_score *a)
-{
-	(void)a;
-	return k_floats(NULL, 0);
 }

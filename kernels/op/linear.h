@@ -31,7 +31,7 @@ struct k_linear {
 	const struct k_state *state;
 	size_t at; /* offset in floats of this layer's [heads, keys, values] in a page */
 };
-#define K_LINEAR_INPUTS(PLAIN, a)                                                                  \
+#define K_INPUTS_linear(PLAIN, a)                                                                  \
 	PLAIN(a->rows, a->n) PLAIN(a->state, 1) PLAIN(a->fixed, 2 * a->heads)
 
 K_COUNT(linear, a->n, a->heads * a->values, 8 * (uint64_t)a->keys + 16,
@@ -40,14 +40,14 @@ K_RESULT(linear, k_floats(a->out, a->heads * a->values))
 
 K_INLINE int32_t k_linear_pieces(const struct k_linear *a)
 {
-	return (a->values + K_LINEAR_UNIT - 1) / K_LINEAR_UNIT;
+	return k_pieces(a->values, K_LINEAR_UNIT);
 }
 
 K_UNITS(linear, (int64_t)a->heads *k_linear_pieces(a))
 
 K_INLINE const float *k_linear_head(const struct k_linear_part *p, int32_t r, int32_t head)
 {
-	return p->x + (size_t)r * (size_t)p->stride + (size_t)head * (size_t)p->pitch;
+	return p->x + k_index(r, p->stride, head * p->pitch);
 }
 
 /* Some columns of a head's state, before and after a row; they may be one. */
@@ -117,7 +117,7 @@ K_INLINE void k_linear_clear(const struct k_linear *a, float *s, int32_t count)
 {
 	for (int32_t i = 0; i < a->keys; i++)
 		for (int32_t c = 0; c < count; c++)
-			s[(size_t)i * (size_t)a->values + (size_t)c] = 0;
+			s[k_index(i, a->values, c)] = 0;
 }
 
 /* Where the state is that row r reads, and where it goes. at: of these columns in a layer's. */
@@ -139,14 +139,14 @@ K_UNIT_FN void k_linear_unit(const struct k_linear *a, int64_t unit)
 {
 	const int32_t head = (int32_t)(unit / k_linear_pieces(a));
 	const int32_t first = (int32_t)(unit % k_linear_pieces(a)) * K_LINEAR_UNIT + k_lane();
-	const int32_t left = a->values - first, count = left < K_OWN ? left : K_OWN;
+	const int32_t left = a->values - first, count = k_min(left, K_OWN);
 	const int32_t key =
 		a->in_turn ? head % a->key_heads : (int32_t)((int64_t)head * a->key_heads / a->heads);
 	const size_t at = (size_t)head * (size_t)a->keys * (size_t)a->values + (size_t)first;
 	struct k_linear_step s = { 0 };
 
 	for (int32_t r = 0; r < a->n && count > 0; r++) {
-		const size_t of = (size_t)r * (size_t)a->heads + (size_t)head;
+		const size_t of = k_index(r, a->heads, head);
 		const float *rate = a->fixed ? a->fixed + 2 * head : a->rate + 2 * of;
 
 		k_linear_places(a, r, at, count, &s);

@@ -85,14 +85,14 @@ K_UNIT_FN void k_put(const struct k_acts *out, int32_t r, int32_t at, const floa
 	struct k_acts rest = *out;
 
 	if (out->x && k_lane() < count)
-		out->x[(size_t)r * (size_t)out->dim + (size_t)(at + k_lane())] = own;
+		out->x[k_index(r, out->dim, at + k_lane())] = own;
 	rest.x = NULL;
 	cu_put(&rest, r, at, k_lane(), own);
 }
 #else
 K_INLINE void k_put(const struct k_acts *out, int32_t r, int32_t at, const float *y, int32_t count)
 {
-	size_t row = (size_t)r * (size_t)out->dim + (size_t)at;
+	size_t row = k_index(r, out->dim, at);
 
 	if (out->x && out->x + row != y)
 		memcpy(out->x + row, y, (size_t)count * sizeof *y);
@@ -127,6 +127,9 @@ K_INLINE struct k_acts k_floats(float *x, int32_t dim)
 	return a;
 }
 
+/* The result of an op that shows in what attention gives. */
+#define K_NO_RESULT k_floats(NULL, 0)
+
 /* What is said of an op `a` by an expression alone: what it is counted as (k_count_values), what it
  * gives, and how many units it has. */
 #define K_COUNT(name, ...)                                                                         \
@@ -137,6 +140,7 @@ K_INLINE struct k_acts k_floats(float *x, int32_t dim)
 #define K_RESULT(name, ...)                                                                        \
 	K_INLINE struct k_acts k_##name##_result(const struct k_##name *a)                             \
 	{                                                                                              \
+		(void)a;                                                                                   \
 		return __VA_ARGS__;                                                                        \
 	}
 #define K_UNITS(name, ...)                                                                         \
@@ -148,12 +152,12 @@ K_INLINE struct k_acts k_floats(float *x, int32_t dim)
 /* The units of an op whose values each depend on their row and column alone, by k_<op>_value(a, r,
  * i): 32 of n rows of `width` columns. */
 #define K_VALUE_UNITS(name, n, width)                                                              \
-	K_UNITS(name, (int64_t)(n) * (((width) + 31) / 32))                                            \
+	K_UNITS(name, (int64_t)(n) * (k_pieces(width, 32)))                                            \
 	K_UNIT_FN void k_##name##_unit(const struct k_##name *a, int64_t unit)                         \
 	{                                                                                              \
-		const int32_t blocks = ((width) + 31) / 32, r = (int32_t)unit / blocks;                    \
+		const int32_t blocks = k_pieces(width, 32), r = (int32_t)unit / blocks;                    \
 		const int32_t at = (int32_t)unit % blocks * 32, left = (width)-at;                         \
-		const int32_t count = left < 32 ? left : 32;                                               \
+		const int32_t count = k_min(left, 32);                                                     \
 		const struct k_acts out = k_##name##_result(a);                                            \
 		float y[K_OWN];                                                                            \
                                                                                                    \

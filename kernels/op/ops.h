@@ -1,6 +1,6 @@
 /* The list of ops. Those of K_PLAIN_KINDS run their definition (op/<name>.h) on every back end; the
  * others have kernels of their own, for an instruction set or a GPU, that are compared with the
- * reference by memcmp. An X for K_KINDS takes one argument and `...`. */
+ * reference by memcmp. */
 #pragma once
 
 #include "kernels/op/activate.h"
@@ -32,40 +32,40 @@
 
 /* Those of K_PLAIN_FAST have kernels for instruction sets as well. */
 #define K_PLAIN_FAST(X)                                                                            \
-	X(sparse, SPARSE)                                                                              \
-	X(columns, COLUMNS)                                                                            \
-	X(pick, PICK)
+	X(sparse)                                                                                      \
+	X(columns)                                                                                     \
+	X(pick)
 
 /* Of the others on a GPU: a warp has a unit. */
 #define K_WARP_KINDS(X)                                                                            \
-	X(combine, COMBINE)                                                                            \
-	X(slice, SLICE)                                                                                \
-	X(conv, CONV)                                                                                  \
-	X(scan, SCAN)                                                                                  \
-	X(rates, RATES)                                                                                \
-	X(linear, LINEAR)                                                                              \
-	X(activate, ACTIVATE)                                                                          \
-	X(place, PLACE)                                                                                \
-	X(rotary, ROTARY)                                                                              \
-	X(add, ADD)                                                                                    \
-	X(cap, CAP)                                                                                    \
-	X(shift, SHIFT)                                                                                \
-	X(erase, ERASE)                                                                                \
-	X(wkv, WKV)                                                                                    \
-	X(bonus, BONUS)                                                                                \
-	X(taylor, TAYLOR)                                                                              \
-	X(key_range, KEY_RANGE)                                                                        \
-	X(turn, TURN)
+	X(combine)                                                                                     \
+	X(slice)                                                                                       \
+	X(conv)                                                                                        \
+	X(scan)                                                                                        \
+	X(rates)                                                                                       \
+	X(linear)                                                                                      \
+	X(activate)                                                                                    \
+	X(place)                                                                                       \
+	X(rotary)                                                                                      \
+	X(add)                                                                                         \
+	X(cap)                                                                                         \
+	X(shift)                                                                                       \
+	X(erase)                                                                                       \
+	X(wkv)                                                                                         \
+	X(bonus)                                                                                       \
+	X(taylor)                                                                                      \
+	X(key_range)                                                                                   \
+	X(turn)
 
 /* And here a block. */
 #define K_BLOCK_KINDS(X)                                                                           \
-	X(round, ROUND)                                                                                \
-	X(route, ROUTE)                                                                                \
-	X(gated, GATED)                                                                                \
-	X(centre, CENTRE)                                                                              \
-	X(encode, ENCODE)                                                                              \
-	X(h2o_lookup, H2O_LOOKUP)                                                                      \
-	X(attn_score, ATTN_SCORE)
+	X(round)                                                                                       \
+	X(route)                                                                                       \
+	X(gated)                                                                                       \
+	X(centre)                                                                                      \
+	X(encode)                                                                                      \
+	X(h2o_lookup)                                                                                  \
+	X(attn_score)
 
 #define K_PLAIN_ALONE(X) K_WARP_KINDS(X) K_BLOCK_KINDS(X)
 
@@ -93,8 +93,10 @@
 	K_PLAIN_KINDS(X)
 #define K_NO_PRODUCTS(X) K_SINGLES(X) X(attention)
 
-/* Those that read block tables, by K_<NAME>_TABLES. */
+/* Those that read block tables, by K_TABLES_<name>. */
 #define K_PAGED_KINDS(X)                                                                           \
-	X(key_range, KEY_RANGE)                                                                        \
-	X(pick, PICK)                                                                                  \
-	X(encode, ENCODE)
+	X(rope)                                                                                        \
+	X(attention)                                                                                   \
+	X(key_range)                                                                                   \
+	X(pick)                                                                                        \
+	X(encode)

@@ -8,6 +8,7 @@
 #include "kernels/format/cache.h"
 #include "kernels/format/kv.h"
 #include "kernels/op/op.h"
+#include "kernels/op/rotary.h"
 
 enum {
 	K_PICK_GROUPS = 20 << 10, /* that a row may see, at most */
@@ -28,8 +29,8 @@ struct k_key_range {
 	const int32_t *const *pages; /* block tables */
 	const struct k_kv *kv;       /* with extents */
 };
-#define K_KEY_RANGE_TABLES(TABLE, a) TABLE(a->pages, a->kv)
-#define K_KEY_RANGE_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->also, a->n_also) PLAIN(a->kv, 1)
+#define K_TABLES_key_range(TABLE, a) TABLE(a->pages, a->kv)
+#define K_INPUTS_key_range(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->also, a->n_also) PLAIN(a->kv, 1)
 
 /* The groups that each row reads, by kv head: its own, the one before, the first, and of the others
  * before it those of greatest bound, ties to the lowest. A unit is a kv head of a row. */
@@ -42,8 +43,8 @@ struct k_pick {
 	const int32_t *const *pages; /* block tables */
 	const struct k_kv *kv;       /* with extents */
 };
-#define K_PICK_TABLES(TABLE, a) TABLE(a->pages, a->kv)
-#define K_PICK_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->budget, a->n) PLAIN(a->kv, 1)
+#define K_TABLES_pick(TABLE, a) TABLE(a->pages, a->kv)
+#define K_INPUTS_pick(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->budget, a->n) PLAIN(a->kv, 1)
 
 /* Rotates q as rope does, but by other positions: before rope, which rotates in place. A unit is a
  * head of a row. */
@@ -56,7 +57,7 @@ struct k_turn {
 	bool neox;
 	float scale;
 };
-#define K_TURN_INPUTS(PLAIN, a) PLAIN(a->pos, a->n)
+#define K_INPUTS_turn(PLAIN, a) PLAIN(a->pos, a->n)
 
 /* ---- extents ---- */
 
@@ -95,6 +96,7 @@ K_INLINE struct k_count k_key_range_count(const struct k_key_range *a)
 	return c;
 }
 
+K_RESULT(key_range, K_NO_RESULT)
 K_UNITS(key_range, (int64_t)(a->n + a->n_also) * a->kv->n_kv_heads)
 
 /* Of the range of a channel a quarter is left out on either side: the sum of all channels' extremes
@@ -141,7 +143,7 @@ K_INLINE uint64_t k_best_key(uint32_t key, int32_t i)
 /* How many of n keys reach `least`; turn: another one than that of the call before. */
 K_UNIT_FN int32_t k_best_count(struct k_best_room *s, int32_t n, uint64_t least, int32_t turn)
 {
-	const int32_t each = (n + K_COUNTERS - 1) / K_COUNTERS;
+	const int32_t each = k_pieces(n, K_COUNTERS);
 	int32_t all = 0;
 
 	K_WARPS(w, K_COUNTERS) {
@@ -149,10 +151,10 @@ K_UNIT_FN int32_t k_best_count(struct k_best_room *s, int32_t n, uint64_t least,
 		int32_t own = 0;
 
 		if (!(uint32_t)least) /* by keys alone */
-			K_LANES(i, left < each ? left : each)
+			K_LANES(i, k_min(left, each))
 				own += s->key[first + i] >= (uint32_t)(least >> 32);
 		else
-			K_LANES(i, left < each ? left : each)
+			K_LANES(i, k_min(left, each))
 				own += k_best_key(s->key[first + i], first + i) >= least;
 		own = k_lanes_total(own);
 		if (k_lane() == 0)
@@ -213,6 +215,7 @@ K_INLINE struct k_count k_pick_count(const struct k_pick *a)
 	return c;
 }
 
+K_RESULT(pick, K_NO_RESULT)
 K_UNITS(pick, (int64_t)a->n * a->kv->n_kv_heads)
 
 /* The bound of one group (rule 18): n_rep queries [n_rep, head_dim], its extents [2][head_dim]. */
@@ -237,8 +240,7 @@ K_INLINE const float *k_pick_query(const struct k_pick *a, int32_t r, int32_t he
 {
 	const int32_t n_rep = a->n_heads / a->kv->n_kv_heads;
 
-	return a->q +
-		   ((size_t)r * (size_t)a->n_heads + (size_t)(head * n_rep)) * (size_t)a->kv->head_dim;
+	return a->q + k_index(r, a->n_heads, head * n_rep) * (size_t)a->kv->head_dim;
 }
 
 K_INLINE const uint16_t *k_pick_key_range(
@@ -308,6 +310,7 @@ K_UNIT_FN void k_pick_unit(const struct k_pick *a, int64_t unit)
 
 K_COUNT(turn, a->n, a->n_heads * a->head_dim, 8, 4)
 
+K_RESULT(turn, K_NO_RESULT)
 K_UNITS(turn, (int64_t)a->n * a->n_heads)
 
 K_UNIT_FN void k_turn_unit(const struct k_turn *a, int64_t unit)
@@ -317,25 +320,8 @@ K_UNIT_FN void k_turn_unit(const struct k_turn *a, int64_t unit)
 	const float *q = a->q + (size_t)unit * (size_t)a->head_dim;
 	float *out = a->out + (size_t)unit * (size_t)a->head_dim;
 
-	K_LANES(i, half) {
-		const int32_t even = a->neox ? i : 2 * i, odd = a->neox ? i + half : 2 * i + 1;
-		const float c = a->cos[at + (size_t)i], s = a->sin[at + (size_t)i];
-
-		out[even] = k_fma(q[even], c, -(q[odd] * s)) * a->scale;
-		out[odd] = k_fma(q[even], s, q[odd] * c) * a->scale;
-	}
+	K_LANES(i, half)
+		k_rotate(a->cos + at, a->sin + at, i, half, a->neox, a->scale, q, out);
 	K_LANES(i, a->head_dim - a->rope_dim)
 		out[a->rope_dim + i] = q[a->rope_dim + i] * a->scale;
 }
-
-/* What these choose or store shows in what attention gives. */
-#define X(name)                                                                                    \
-	K_INLINE struct k_acts k_##name##_result(const struct k_##name *a)                             \
-	{                                                                                              \
-		(void)a;                                                                                   \
-		return k_floats(NULL, 0);                                                                  \
-	}
-X(key_range)
-X(pick)
-X(turn)
-#undef X

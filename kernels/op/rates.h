@@ -13,14 +13,14 @@ struct k_rates {
 	float *out;            /* [n, heads, 2]: decay, amount */
 	int32_t heads, n;
 };
-#define K_RATES_INPUTS(PLAIN, a)
+#define K_INPUTS_rates(PLAIN, a)
 K_COUNT(rates, a->n, a->heads, 16, 60)
 K_RESULT(rates, k_floats(a->out, 2 * a->heads))
 
 K_INLINE float k_rates_value(const struct k_rates *a, int32_t r, int32_t i)
 {
 	const int32_t h = i / 2;
-	const size_t at = (size_t)r * (size_t)a->stride + (size_t)(h / a->run * a->pitch + h % a->run);
+	const size_t at = k_index(r, a->stride, h / a->run * a->pitch + h % a->run);
 	float t;
 
 	if (i % 2 && a->beta)

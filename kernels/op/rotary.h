@@ -11,10 +11,21 @@ struct k_rotary {
 	bool neox;
 	const struct k_row *rows; /* [n] */
 };
-#define K_ROTARY_INPUTS(PLAIN, a) PLAIN(a->rows, a->n)
+#define K_INPUTS_rotary(PLAIN, a) PLAIN(a->rows, a->n)
 K_COUNT(rotary, a->n * a->n_heads, a->rope_dim, 12, 3)
 K_RESULT(rotary, k_floats(a->x, a->n_heads * a->head_dim))
 K_UNITS(rotary, (int64_t)a->n * a->n_heads)
+
+/* Pair i of a head, by a row of the table; in and out may be one. */
+K_INLINE void k_rotate(const float *cos, const float *sin, int32_t i, int32_t half, bool neox,
+	float scale, const float *in, float *out)
+{
+	const int32_t even = neox ? i : 2 * i, odd = neox ? i + half : 2 * i + 1;
+	const float x = in[even], y = in[odd], c = cos[i], s = sin[i];
+
+	out[even] = k_fma(x, c, -(y * s)) * scale;
+	out[odd] = k_fma(x, s, y * c) * scale;
+}
 
 K_UNIT_FN void k_rotary_unit(const struct k_rotary *a, int64_t unit)
 {
@@ -22,12 +33,6 @@ K_UNIT_FN void k_rotary_unit(const struct k_rotary *a, int64_t unit)
 	const size_t at = (size_t)a->rows[row].pos * (size_t)half;
 	float *x = a->x + (size_t)unit * (size_t)a->head_dim;
 
-	K_LANES(i, half) {
-		const int32_t p = a->neox ? i : 2 * i, q = a->neox ? i + half : 2 * i + 1;
-		const float c = a->cos[at + (size_t)i], s = a->sin[at + (size_t)i];
-		const float even = k_fma(x[p], c, -(x[q] * s)), odd = k_fma(x[p], s, x[q] * c);
-
-		x[p] = even;
-		x[q] = odd;
-	}
+	K_LANES(i, half)
+		k_rotate(a->cos + at, a->sin + at, i, half, a->neox, 1.0f, x, x);
 }

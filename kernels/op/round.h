@@ -41,7 +41,7 @@ struct k_round {
 	int8_t *q;     /* [n, dim] */
 	float *d, *sx; /* [n, dim / 32] */
 };
-#define K_ROUND_INPUTS(PLAIN, a)
+#define K_INPUTS_round(PLAIN, a)
 K_COUNT(round, a->n, a->dim, 8, 4)
 K_RESULT(round, k_floats(a->x, a->dim))
 K_UNITS(round, a->n)
@@ -123,13 +123,13 @@ K_UNIT_FN void k_round_unit(const struct k_round *a, int64_t unit)
 	const float stays = a->to == K_ROUND_llm_int8 ? K_OUTLIER : INFINITY;
 
 	K_MEET(); /* every warp has read the row */
-	K_WARPS(block, (a->dim + K_QBLOCK - 1) / K_QBLOCK) {
+	K_WARPS(block, k_pieces(a->dim, K_QBLOCK)) {
 		float *v = x + block * K_QBLOCK;
-		const int32_t left = a->dim - block * K_QBLOCK, n = left < K_QBLOCK ? left : K_QBLOCK;
+		const int32_t left = a->dim - block * K_QBLOCK, n = k_min(left, K_QBLOCK);
 		const float largest = a->to == K_ROUND_int8_block ? k_largest(v, n) : all;
 
 		if (a->q) {
-			const size_t at = (size_t)unit * (size_t)(a->dim / K_QBLOCK) + (size_t)block;
+			const size_t at = k_index(unit, a->dim / K_QBLOCK, block);
 
 			k_round_apart(v, all, a->q + at * K_QBLOCK, a->d + at, a->sx + at);
 			continue;

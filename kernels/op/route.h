@@ -27,7 +27,7 @@ struct k_route {
 	 * be chosen from; 0: there are none. n_groups divides n_experts, and they have k experts. */
 	int32_t n_groups, used_groups;
 };
-#define K_ROUTE_INPUTS(PLAIN, a)
+#define K_INPUTS_route(PLAIN, a)
 K_COUNT(route, a->n, a->n_experts, 4, 20)
 K_RESULT(route, k_floats(a->weights, a->k))
 K_UNITS(route, a->n)

@@ -21,7 +21,7 @@ struct k_scan {
 	const struct k_state *state;
 	size_t at; /* offset in floats of this layer's [dim, n_states] in a page */
 };
-#define K_SCAN_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
+#define K_INPUTS_scan(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
 K_COUNT(scan, a->n, a->out.dim, 16, 20 * (uint64_t)a->n_states + 40)
 K_RESULT(scan, a->out)
 K_UNITS(scan, a->out.dim / 32)
@@ -39,14 +39,14 @@ K_INLINE void k_scan_turn(const float a[2], float x, float s[2])
 K_INLINE float k_scan_step(const struct k_scan *a, int32_t r, int32_t channel, float *s)
 {
 	enum { SOME = 8 };
-	const size_t at = (size_t)r * (size_t)a->out.dim + (size_t)channel;
+	const size_t at = k_index(r, a->out.dim, channel);
 	const size_t own = (size_t)channel * (size_t)a->n_states, row = (size_t)r * (size_t)a->n_states;
 	const float *decay = a->a + own, *b = a->b + row, *c = a->c + (a->delta ? row : own);
 	const float dt = a->delta ? k_softplus(a->delta[at]) : 1, dx = dt * a->x[at];
 	float y = 0;
 
 	for (int32_t i = 0; i < a->n_states; i += SOME) {
-		const int32_t end = i + SOME < a->n_states ? i + SOME : a->n_states;
+		const int32_t end = k_min(i + SOME, a->n_states);
 
 		for (int32_t j = i; a->delta && j < end; j++)
 			s[j] = k_fma(k_exp(dt * decay[j]), s[j], dx * b[j]);
@@ -68,7 +68,7 @@ K_INLINE void k_scan_channel(const struct k_scan *a, int32_t channel)
 
 		for (int32_t i = 0; from != K_STATE_ROW && i < a->n_states; i++)
 			s[i] = from == K_STATE_ZERO ? 0.0f : k_state_at(a->state, from, at)[i];
-		a->out.x[(size_t)r * (size_t)a->out.dim + (size_t)channel] = k_scan_step(a, r, channel, s);
+		a->out.x[k_index(r, a->out.dim, channel)] = k_scan_step(a, r, channel, s);
 		for (int32_t i = 0; to >= 0 && i < a->n_states; i++)
 			k_state_at(a->state, to, at)[i] = s[i];
 	}
@@ -81,7 +81,7 @@ K_UNIT_FN void k_scan_unit(const struct k_scan *a, int64_t unit)
 	K_LANES(c, 32)
 		k_scan_channel(a, first + c);
 	for (int32_t r = 0; a->out.q && r < a->n; r++) {
-		const float *x = a->out.x + (size_t)r * (size_t)a->out.dim + (size_t)(first + k_lane());
+		const float *x = a->out.x + k_index(r, a->out.dim, first + k_lane());
 
 		k_put(&a->out, r, first, x, 32);
 	}

@@ -13,18 +13,18 @@ struct k_slice {
 	int32_t width, to;    /* of the piece, and its first column in out */
 	int32_t heads, n;
 };
-#define K_SLICE_INPUTS(PLAIN, a)
+#define K_INPUTS_slice(PLAIN, a)
 K_COUNT(slice, a->n * a->heads, a->width, 8, 0)
 K_RESULT(slice, a->out)
-K_UNITS(slice, (int64_t)a->n * a->heads * ((a->width + 31) / 32))
+K_UNITS(slice, (int64_t)a->n * a->heads * (k_pieces(a->width, 32)))
 
 K_UNIT_FN void k_slice_unit(const struct k_slice *a, int64_t unit)
 {
-	const int32_t blocks = (a->width + 31) / 32, r = (int32_t)unit / blocks,
+	const int32_t blocks = k_pieces(a->width, 32), r = (int32_t)unit / blocks,
 				  at = (int32_t)unit % blocks * 32, left = a->width - at;
-	const float *x = a->x + (size_t)r * (size_t)a->stride + (size_t)(a->from + at + k_lane());
+	const float *x = a->x + k_index(r, a->stride, a->from + at + k_lane());
 
 	if (a->ids && at + k_lane() == 0)
 		a->ids[r] = r % a->heads;
-	k_put(&a->out, r, a->to + at, x, left < 32 ? left : 32);
+	k_put(&a->out, r, a->to + at, x, k_min(left, 32));
 }

@@ -19,7 +19,7 @@ struct k_sparse {
 						 */
 	int32_t n, layers, n_observed; /* of one layer, n_observed is not needed */
 };
-#define K_SPARSE_INPUTS(PLAIN, a) PLAIN(a->rows, a->n)
+#define K_INPUTS_sparse(PLAIN, a) PLAIN(a->rows, a->n)
 K_COUNT(sparse, a->n * a->layers, a->a.dim, 8, 4)
 K_RESULT(sparse, a->a)
 K_UNITS(sparse, (int64_t)a->n * a->layers)
@@ -59,7 +59,7 @@ K_UNIT_FN float k_sparse_largest(const float *x, int32_t dim, int32_t each, stru
 
 	K_WARPS(w, K_SPARSE_PARTS) {
 		const int32_t first = w * each, left = dim - first;
-		const float own = k_largest(x + first, left < each ? left : each);
+		const float own = k_largest(x + first, k_min(left, each));
 
 		if (k_lane() == 0)
 			s->most[w] = own;
@@ -78,7 +78,7 @@ K_UNIT_FN void k_sparse_near(const float *x, int32_t dim, int32_t each, float la
 		int32_t own[K_NEAR] = { 0 };
 
 		K_UNROLL
-		K_LANES(i, left < each ? left : each)
+		K_LANES(i, k_min(left, each))
 			for (int k = 0; k < K_NEAR; k++)
 				own[k] += k_float(k_bits(x[first + i]) & 0x7fffffffu) < k_near_share(k) * largest;
 		for (int k = 0; k < K_NEAR; k++) {
@@ -120,7 +120,7 @@ K_UNIT_FN void k_sparse_cut(const struct k_sparse *a, int32_t r, float largest)
 		}
 		bits = (uint32_t)k_lanes_total((int32_t)bits); /* different bits */
 		if (a->mask && k_lane() == 0)
-			a->mask[(size_t)r * (size_t)(dim / 32) + (size_t)b] = bits;
+			a->mask[k_index(r, dim / 32, b)] = bits;
 		if (a->least > 0)
 			k_put(&a->a, r, b * 32, y, 32);
 	}
@@ -130,7 +130,7 @@ K_UNIT_FN void k_sparse_unit(const struct k_sparse *a, int64_t unit)
 {
 	const struct k_sparse of = k_sparse_layer(a, (int32_t)(unit / a->n));
 	const int32_t r = (int32_t)(unit % a->n), observe = a->rows[r].observe, dim = of.a.dim;
-	const int32_t each = (dim + K_SPARSE_PARTS - 1) / K_SPARSE_PARTS;
+	const int32_t each = k_pieces(dim, K_SPARSE_PARTS);
 	const float *x = of.a.x + (size_t)r * (size_t)dim;
 	float largest;
 	K_ROOM(struct k_sparse_room, s);

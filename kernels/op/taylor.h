@@ -14,7 +14,7 @@ struct k_taylor {
 	float factor;
 	int32_t dim, heads, n;
 };
-#define K_TAYLOR_INPUTS(PLAIN, a)
+#define K_INPUTS_taylor(PLAIN, a)
 
 K_INLINE int32_t k_taylor_features(int32_t dim)
 {

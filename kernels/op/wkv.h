@@ -15,7 +15,7 @@ struct k_wkv {
 	const struct k_state *state;
 	size_t at; /* offset in floats of this layer's [heads, size, size] in a page */
 };
-#define K_WKV_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
+#define K_INPUTS_wkv(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
 K_COUNT(wkv, a->n, a->heads * a->size, 8 * (uint64_t)a->size + 28, 9 * (uint64_t)a->size)
 K_RESULT(wkv, k_floats(a->out, a->heads * a->size))
 
@@ -92,12 +92,12 @@ K_UNIT_FN void k_wkv_unit(const struct k_wkv *a, int64_t unit)
 	const struct k_linear shape = k_wkv_shape(a);
 	const int32_t head = (int32_t)(unit / k_linear_pieces(&shape));
 	const int32_t first = (int32_t)(unit % k_linear_pieces(&shape)) * K_LINEAR_UNIT + k_lane();
-	const int32_t left = a->size - first, count = left < K_OWN ? left : K_OWN;
+	const int32_t left = a->size - first, count = k_min(left, K_OWN);
 	const size_t size = (size_t)a->size, at = (size_t)head * size * size + (size_t)first;
 	struct k_linear_step s = { 0 };
 
 	for (int32_t r = 0; r < a->n && count > 0; r++) {
-		const size_t of = ((size_t)r * (size_t)a->heads + (size_t)head) * size;
+		const size_t of = k_index(r, a->heads, head) * size;
 
 		k_linear_places(&shape, r, at, count, &s);
 		s.v = a->v + of + first;

@@ -28,71 +28,48 @@ const struct k_type_info k_types[K_N_TYPES] = {
 };
 
 /* Rule 7. */
-static void norm_row(const struct k_norm *a, int32_t r)
+K_UNITS(norm, a->n)
+
+static void k_norm_unit(const struct k_norm *a, int64_t r)
 {
 	const int32_t dim = a->out.dim;
-	const float *x = a->x + (size_t)(a->pick ? a->pick[r] : r) * (size_t)dim;
+	const float *x = a->x + k_index(a->pick ? a->pick[r] : r, dim, 0);
 	float lane[32] = { 0 }, y[32], scale;
 
 	for (int32_t k = 0; k < dim; k++)
 		lane[k % 32] = k_fma(x[k], x[k], lane[k % 32]);
 	scale = 1.0f / sqrtf(k_tree_sum(lane, 32) / (float)dim + a->eps);
 	for (int32_t at = 0; at < dim; at += 32) {
-		int32_t count = dim - at < 32 ? dim - at : 32;
+		int32_t count = k_min(dim - at, 32);
 
 		for (int32_t i = 0; i < count; i++)
 			y[i] = (x[at + i] * scale) * a->w[at + i];
 		for (int32_t i = 0; a->residual && i < count; i++)
-			y[i] += a->residual[(size_t)r * (size_t)dim + (size_t)(at + i)];
-		k_put(&a->out, r, at, y, count);
+			y[i] += a->residual[k_index(r, dim, at + i)];
+		k_put(&a->out, (int32_t)r, at, y, count);
 	}
 }
 
-void k_ref_norm(struct k_op *op, int tid, int n_threads, void *scratch)
-{
-	int64_t lo, hi;
+K_BY_UNITS(k_ref_norm, norm)
 
-	(void)scratch;
-	k_split(op->u.norm.n, tid, n_threads, &lo, &hi);
-	for (int64_t r = lo; r < hi; r++)
-		norm_row(&op->u.norm, (int32_t)r);
+K_RESULT(glu, a->out)
+
+static float k_glu_value(const struct k_glu *a, int32_t r, int32_t i)
+{
+	const size_t at = k_index(r, a->out.dim, i);
+
+	return k_gate(a->act, a->gate[at], a->up[at]);
 }
 
-void k_ref_glu(struct k_op *op, int tid, int n_threads, void *scratch)
-{
-	const struct k_glu *a = &op->u.glu;
-	const int32_t dim = a->out.dim, n_blocks = (dim + 31) / 32;
-	int64_t lo, hi;
-
-	(void)scratch;
-	k_split((int64_t)a->n * n_blocks, tid, n_threads, &lo, &hi);
-	for (int64_t unit = lo; unit < hi; unit++) {
-		int32_t r = (int32_t)(unit / n_blocks), at = (int32_t)(unit % n_blocks) * 32;
-		int32_t count = dim - at < 32 ? dim - at : 32;
-		size_t first = (size_t)r * (size_t)dim + (size_t)at;
-		float y[32];
-
-		for (int32_t i = 0; i < count; i++)
-			y[i] = k_gate(a->act, a->gate[first + (size_t)i], a->up[first + (size_t)i]);
-		k_put(&a->out, r, at, y, count);
-	}
-}
+K_VALUE_UNITS(glu, a->n, a->out.dim)
+K_BY_UNITS(k_ref_glu, glu)
 
 #ifndef K_REF_PLAIN /* a test compiles a second set of them */
 #define K_REF_PLAIN(name) k_ref_##name
 #endif
-#define X(name, NAME)                                                                              \
+#define X(name)                                                                                    \
 	k_fn K_REF_PLAIN(name);                                                                        \
-	void K_REF_PLAIN(name)(struct k_op * op, int tid, int n_threads, void *scratch)                \
-	{                                                                                              \
-		const struct k_##name *a = &op->u.name;                                                    \
-		int64_t lo, hi;                                                                            \
-                                                                                                   \
-		(void)scratch;                                                                             \
-		k_split(k_##name##_units(a), tid, n_threads, &lo, &hi);                                    \
-		for (int64_t unit = lo; unit < hi; unit++)                                                 \
-			k_##name##_unit(a, unit);                                                              \
-	}
+	K_BY_UNITS(K_REF_PLAIN(name), name)
 K_PLAIN_KINDS(X)
 #undef X
 
@@ -124,13 +101,8 @@ void k_ref_rotate(
 {
 	const int32_t half = a->rope_dim / 2, head_dim = a->kv->head_dim;
 
-	for (int32_t i = 0; i < half; i++) {
-		int32_t i0 = a->neox ? i : 2 * i, i1 = a->neox ? i + half : 2 * i + 1;
-		float x0 = in[i0], x1 = in[i1];
-
-		out[i0] = k_fma(x0, cos[i], -(x1 * sin[i]));
-		out[i1] = k_fma(x0, sin[i], x1 * cos[i]);
-	}
+	for (int32_t i = 0; i < half; i++)
+		k_rotate(cos, sin, i, half, a->neox, 1.0f, in, out);
 	for (int32_t i = a->rope_dim; i < head_dim; i++)
 		out[i] = in[i];
 }
@@ -151,7 +123,7 @@ static bool append_q8(
 	bool nan = false;
 
 	for (int32_t first = 0; first < n; first += K_Q8_DIMS) {
-		const int32_t size = n - first < K_Q8_DIMS ? n - first : K_Q8_DIMS;
+		const int32_t size = k_min(n - first, K_Q8_DIMS);
 		int8_t code[K_Q8_DIMS];
 		float y[K_Q8_DIMS];
 

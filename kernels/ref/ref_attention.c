@@ -23,7 +23,7 @@ void k_attention_row(const struct k_attention *a, int32_t r, int32_t head, float
 	const float inv_l = k_attention_inverse(a, head, all.max, all.l);
 
 	for (int32_t first = 0; first <= v.pos; first += K_SPAN) {
-		const int32_t n = v.pos + 1 - first < K_SPAN ? v.pos + 1 - first : K_SPAN;
+		const int32_t n = k_min(v.pos + 1 - first, K_SPAN);
 		const bool sees = k_view_span(&v, first);
 		const float e = sees ? k_exp(v.m - all.max) : 0;
 

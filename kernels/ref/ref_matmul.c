@@ -2,37 +2,31 @@
  * The packed form is the file's own: rows of GGUF blocks. Thread: called by all threads of a pool;
  * no state. */
 #include "kernels/arith.h"
+#include "kernels/format/encode.h"
 #include "kernels/format/formats.h"
 #include "kernels/cpu/isa.h"
 
 enum { SEGMENT = 64 }; /* rule 6 */
 
-static size_t row_bytes(enum k_type type, int32_t n_cols)
-{
-	const struct k_type_info *t = &k_types[type];
-
-	return (size_t)(n_cols / t->block) * (size_t)t->block_bytes;
-}
-
 size_t k_ref_packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols)
 {
-	return row_bytes(type, n_cols) * (size_t)n_rows;
+	return k_row_bytes(type, n_cols) * (size_t)n_rows;
 }
 
 void k_ref_pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n)
 {
-	size_t bytes = row_bytes(m->type, m->n_cols);
+	size_t bytes = k_row_bytes(m->type, m->n_cols);
 
 	memcpy((uint8_t *)m->data + (size_t)first * bytes, raw, (size_t)n * bytes);
 }
 
 static const uint8_t *matrix_row(const struct k_matrix *w, int32_t row)
 {
-	return (const uint8_t *)w->data + (size_t)row * row_bytes(w->type, w->n_cols);
+	return (const uint8_t *)w->data + (size_t)row * k_row_bytes(w->type, w->n_cols);
 }
 
 /* Element k of a row of F32, F16 or BF16. */
-static float load_float(enum k_type type, const uint8_t *row, int32_t k)
+static float load_float(enum k_type type, const uint8_t *row, int64_t k)
 {
 	uint16_t h;
 	float x;
@@ -47,11 +41,11 @@ static float load_float(enum k_type type, const uint8_t *row, int32_t k)
 
 /* Block i of 32 weights in a row of a quantised format; *at is set to its index in the file's
  * block. */
-static const uint8_t *block_at(enum k_type type, const uint8_t *row, int32_t i, int32_t *at)
+static const uint8_t *block_at(enum k_type type, const uint8_t *row, int64_t i, int32_t *at)
 {
 	const int32_t in_block = k_types[type].block / K_QBLOCK;
 
-	*at = i % in_block;
+	*at = (int32_t)(i % in_block);
 	return row + (size_t)(i / in_block) * (size_t)k_types[type].block_bytes;
 }
 
@@ -65,16 +59,14 @@ static void read_block(
 	k_values(type, code, value);
 }
 
-/* Weights from, from + 1 … to - 1 of a row as floats; from is a multiple of 32. */
-static void read_floats(
-	enum k_type type, const uint8_t *row, int32_t from, int32_t to, float *restrict x)
+void k_ref_floats(enum k_type type, const uint8_t *row, int64_t from, int64_t to, float *restrict x)
 {
 	if (!k_is_quantised(type)) {
-		for (int32_t k = from; k < to; k++)
+		for (int64_t k = from; k < to; k++)
 			x[k - from] = load_float(type, row, k);
 		return;
 	}
-	for (int32_t i = from / K_QBLOCK; i < to / K_QBLOCK; i++, x += K_QBLOCK) {
+	for (int64_t i = from / K_QBLOCK; i < to / K_QBLOCK; i++, x += K_QBLOCK) {
 		int32_t at;
 		const uint8_t *block = block_at(type, row, i, &at);
 		struct k_scales s;
@@ -95,7 +87,7 @@ static float dot_float(const struct k_matrix *w, const uint8_t *row, const float
 		int32_t to = w->n_cols - from < SEGMENT ? w->n_cols : from + SEGMENT;
 		float segment = 0;
 
-		read_floats(w->type, row, from, to, v);
+		k_ref_floats(w->type, row, from, to, v);
 		for (int32_t k = from; k < to; k++)
 			if (k_beyond(x[k], above))
 				segment = k_fma(v[k - from], x[k], segment);
@@ -155,7 +147,7 @@ void k_ref_matmul(struct k_op *op, int tid, int n_threads, void *scratch)
 		k_split(w->n_rows, tid, n_threads, &lo, &hi);
 		for (int32_t row = (int32_t)lo; row < (int32_t)hi; row++) {
 			for (int32_t r = 0; r < a->n; r++) {
-				size_t at = (size_t)r * (size_t)w->n_rows + (size_t)row;
+				size_t at = k_index(r, w->n_rows, row);
 				float y = dot(a, w, row, r);
 
 				if (bias)
@@ -170,20 +162,14 @@ void k_ref_matmul(struct k_op *op, int tid, int n_threads, void *scratch)
 	}
 }
 
-void k_ref_embed(struct k_op *op, int tid, int n_threads, void *scratch)
+K_UNITS(embed, a->n)
+
+static void k_embed_unit(const struct k_embed *a, int64_t r)
 {
-	const struct k_embed *a = &op->u.embed;
-	const struct k_matrix *w = a->w;
-	const int32_t dim = w->n_cols;
-	int64_t lo, hi;
+	float *x = a->x + r * a->w->n_cols;
 
-	(void)scratch;
-	k_split(a->n, tid, n_threads, &lo, &hi);
-	for (int64_t r = lo; r < hi; r++) {
-		const uint8_t *row = matrix_row(w, a->ids[r]);
-		float *x = a->x + (size_t)r * (size_t)dim;
-
-		read_floats(w->type, row, 0, dim, x);
-		k_embed_scale(a, x);
-	}
+	k_ref_floats(a->w->type, matrix_row(a->w, a->ids[r]), 0, a->w->n_cols, x);
+	k_embed_scale(a, x);
 }
+
+K_BY_UNITS(k_ref_embed, embed)

@@ -1,5 +1,6 @@
 /* The writer of JSON (base/json.h): what it writes, nested and in order, and that nothing hides in
- * its strings. */
+ * its strings. And of what reads that of others (base/foreign_json.h) what tests of programs do not
+ * try. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "base/foreign_json.h"
 #include "base/json.h"
 
 /* What json_print() writes to standard output, without the newline. */
@@ -105,6 +107,31 @@ static void is_dropped(void **state)
 	assert_true(!j.text && !j.follows);
 }
 
+/* cJSON takes an escape without four hexadecimal digits for a NUL, which would cut the text. */
+static void foreign_escapes_have_four_digits(void **state)
+{
+	static const char *const bare[] = { "\\uZZZZ", "\\u0x00", "\\u12G4", "\\u00", "\\\\\\u-001" };
+	struct err e = { 0 };
+	char text[32] = "{\"a\":\"x\\u0000y\"}";
+	cJSON *o = foreign_json_parse(text, strlen(text));
+
+	(void)state;
+	assert_true(o && foreign_is(foreign_member(o, "a"), "x\xef\xbf\xbdy"));
+	cJSON_Delete(o);
+	for (size_t i = 0; i < sizeof bare / sizeof *bare; i++) {
+		snprintf(text, sizeof text, "{\"a\":\"x%sy\"}", bare[i]);
+		e.code = ERR_NONE;
+		assert_null(foreign_json_read(text, strlen(text), &e));
+		assert_non_null(strstr(e.text, "no JSON"));
+		assert_null(foreign_json_parse(text, strlen(text)));
+	}
+	strcpy(text, "{\"a\":\"\\\\uZZZZ\"}");
+	e.code = ERR_NONE;
+	o = foreign_json_read(text, strlen(text), &e);
+	assert_true(o && foreign_is(foreign_member(o, "a"), "\\uZZZZ"));
+	cJSON_Delete(o);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -112,6 +139,7 @@ int main(void)
 		cmocka_unit_test(numbers_and_texts),
 		cmocka_unit_test(puts_several_at_once),
 		cmocka_unit_test(is_dropped),
+		cmocka_unit_test(foreign_escapes_have_four_digits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,7 @@
 #define k_ref_experts fma_ref_experts
 #define K_REF_PLAIN(name) fma_ref_##name
 #define k_each_expert fma_each_expert
+#define k_ref_floats fma_ref_floats
 #define k_ref_packed_bytes fma_ref_packed_bytes
 #define k_ref_pack fma_ref_pack
 #define k_ref_rotate fma_ref_rotate
