@@ -97,8 +97,11 @@ static void fill_rows(struct engine *e, struct plan_item *item, int32_t *n_seqs)
 	}
 	for (int32_t i = 0; i < known; i++) {
 		f->ids[item->row + i] = r->ids[item->pos + i];
-		f->rows[item->row + i] =
-			(struct k_row){ .pos = item->pos + i, .seq = seq, .observe = -1, .input = r->n_input };
+		f->rows[item->row + i] = (struct k_row){ .pos = item->pos + i,
+			.seq = seq,
+			.observe = -1,
+			.input = r->n_input,
+			.adapter = r->adapter };
 	}
 	if (item->n_drafts)
 		engine_draft_rows(e, item, seq, n_seqs);

@@ -120,6 +120,9 @@ static void cut_work(struct forward *f, struct cutter *c)
 	f->own.inner = program_cut(c, rows * (size_t)n->inner, sizeof *f->own.inner);
 	f->own.room = program_cut(c, (size_t)n->room, sizeof *f->own.room);
 	f->own.first = program_cut(c, n->first ? rows * (size_t)m->dim : 0, sizeof *f->own.first);
+	if (f->model->adapters)
+		f->own.shrunk = program_cut(
+			c, rows * K_ADAPTED * (size_t)f->model->adapters->most, sizeof *f->own.shrunk);
 	f->own.normed_x = program_cut(c, rows * (size_t)n->normed.dim, sizeof *f->own.normed_x);
 	f->own.normed = program_cut_acts(c, rows, n->normed.dim, false, n->normed.q);
 	f->own.mixed = cut_acts(c, f->max_rows, &n->mixed);
