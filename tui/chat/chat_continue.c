@@ -33,6 +33,7 @@ static void note_turn(struct engine *engine, void *arg)
 		.priority = t->r->priority,
 		.deadline = t->r->deadline,
 		.grammar = t->r->grammar,
+		.adapter = t->r->adapter,
 		.bound_from = t->r->bound_from };
 	engine_note_answer(engine, &q, t->token, t->n - t->n_prompt, t->reason, EV_NULL_I, &n->err);
 }
