@@ -327,6 +327,6 @@ static int certify_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_certify = {
-	VERB(certify, "[MODEL …]", "model|seed|visible|skip-below|weights|activations|json"),
+	VERB(certify, "[MODEL …]", "model|lora|seed|visible|skip-below|weights|activations|json"),
 	OPERANDS(0, CLI_MAX_OPERANDS, "FILE"),
 };

@@ -228,13 +228,17 @@ static int verify_and_report(const struct cli *c, struct report *r, struct err *
 {
 	struct verify_options o = { .engine = c->engine, .stop = &interrupted, .to = INT64_MAX };
 	struct verify_summary sum;
-	char *model = NULL;
+	char *model = NULL, *lora = NULL;
 	int rc;
 
 	if (opts.range && parse_range(opts.range, &o.from, &o.to, e))
 		return -1;
-	rc = verify_arith(r->h, e) || model_find_recorded(c, r->h, c->engine.model, &model, e) ? -1 : 0;
+	rc = verify_arith(r->h, e) || model_find_recorded(c, r->h, c->engine.model, &model, e) ||
+				 verify_adapters(r->h, c->engine.lora, &lora, e)
+			 ? -1
+			 : 0;
 	o.engine.model = model;
+	o.engine.lora = lora;
 	if (!rc) {
 		rc = verify_run(r->h, &o, on_result, on_progress, r, &sum, e);
 		out_progress_end();
@@ -246,6 +250,7 @@ static int verify_and_report(const struct cli *c, struct report *r, struct err *
 		}
 	}
 	free(model);
+	free(lora);
 	return rc;
 }
 
@@ -270,6 +275,6 @@ static int verify_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_verify = {
-	VERB(verify, "FILE", "model|Kernels|json"),
+	VERB(verify, "FILE", "model|lora|Kernels|json"),
 	OPERANDS(1, 1, "RECORDING"),
 };

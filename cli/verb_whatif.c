@@ -5,6 +5,7 @@
 #include "cli/open.h"
 #include "cli/out.h"
 #include "sessions/history/history.h"
+#include "sessions/verify/verify.h"
 #include "sessions/whatif/whatif.h"
 
 static struct whatif_opts {
@@ -121,14 +122,17 @@ static bool progress(void *arg, int64_t done, int64_t all)
 }
 
 /* That of the recording; --model names it where the file has moved. */
-static int model_of(const struct cli *c, char **model, struct err *e)
+static int model_of(const struct cli *c, char **model, char **lora, struct err *e)
 {
 	struct history *h;
 	int rc;
 
 	if (history_open(&h, c->operand[0], e))
 		return -1;
-	rc = model_find_recorded(c, h, c->engine.model, model, e);
+	rc = model_find_recorded(c, h, c->engine.model, model, e) ||
+				 verify_adapters(h, c->engine.lora, lora, e)
+			 ? -1
+			 : 0;
 	history_close(h);
 	return rc;
 }
@@ -137,15 +141,19 @@ static int run_real(
 	const struct cli *c, const struct whatif_settings *s, struct whatif *w, struct err *e)
 {
 	struct engine_options o = c->engine;
-	char *model = NULL;
+	char *model = NULL, *lora = NULL;
 	int rc;
 
-	if (model_of(c, &model, e))
+	if (model_of(c, &model, &lora, e)) {
+		free(model);
 		return -1;
+	}
 	o.model = model;
+	o.lora = lora;
 	rc = whatif_verify(c->operand[0], s, &o, progress, NULL, w, e);
 	out_progress_end();
 	free(model);
+	free(lora);
 	return rc;
 }
 
@@ -168,6 +176,6 @@ static int whatif_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_whatif = {
-	VERB(whatif, "FILE", "model|Scheduler|spec|json"),
+	VERB(whatif, "FILE", "model|lora|Scheduler|spec|json"),
 	OPERANDS(1, 1, "RECORDING"),
 };

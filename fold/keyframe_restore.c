@@ -99,11 +99,11 @@ static int fold_begin(struct timeline *t, int64_t seq)
 	const struct tl_older *o = &t->older;
 
 	return o->rows(o->arg,
-			   EV_BIT(session) | EV_BIT(memory) | EV_BIT(product) | EV_BIT(outliers) |
-				   EV_BIT(importance) | EV_BIT(roof) | EV_BIT(setting) | EV_BIT(cost) |
-				   EV_BIT(lesson) | EV_BIT(answer) | EV_BIT(attached) | EV_BIT(polled) |
-				   EV_BIT(slot) | EV_BIT(rank) | EV_BIT(handover) | EV_BIT(training) |
-				   EV_BIT(trained) | EV_BIT(changed),
+			   EV_BIT(session) | EV_BIT(memory) | EV_BIT(product) | EV_BIT(adapter) |
+				   EV_BIT(outliers) | EV_BIT(importance) | EV_BIT(roof) | EV_BIT(setting) |
+				   EV_BIT(cost) | EV_BIT(lesson) | EV_BIT(answer) | EV_BIT(attached) |
+				   EV_BIT(polled) | EV_BIT(slot) | EV_BIT(rank) | EV_BIT(handover) |
+				   EV_BIT(training) | EV_BIT(trained) | EV_BIT(changed),
 			   1, seq, fold_past, t) ||
 		   o->rows(o->arg, EV_BIT(bound), seq > BOUNDS_LIE_IN ? seq - BOUNDS_LIE_IN : 1, seq,
 			   fold_past, t) ||

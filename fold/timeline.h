@@ -119,6 +119,7 @@ struct tl_request {
 	int32_t *bias;            /* as packed in the event, [n_bias]: see timeline_params() */
 	int32_t n_bias;
 	char *stop, *spec, *grammar;
+	char *adapter; /* NULL: none */
 	bool looked_up;
 	struct ev_lookup lookup;
 	bool finished;
@@ -241,6 +242,8 @@ struct timeline {
 	int32_t n_memory;
 	struct tl_product product[TL_PRODUCTS];
 	int32_t n_products;
+	struct tl_adapter adapter[TL_ADAPTERS]; /* beside the model */
+	int32_t n_adapters;
 	struct tl_outliers *outliers; /* of the newest measurement */
 	int32_t n_outliers, cap_outliers;
 	struct tl_importance *importance; /* of the newest measurement */

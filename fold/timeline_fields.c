@@ -124,8 +124,8 @@ FIELDS(request, K(id), K(parent), F(sample), K(request_seq), K(lookup_seq), K(fi
 	F(arrival_ns), K(admitted_ns), K(first_token_ns), F(finished_ns), K(newest_ns), K(arrived_step),
 	K(admitted_step), K(first_step), K(slot), F(user), F(text), { ARRAY(prompt, i32, n_prompt) },
 	{ ARRAY(bias, i32, n_bias) }, EVENT(params, request), F(stop), F(spec), F(grammar),
-	F(looked_up), EVENT(lookup, lookup), F(finished), EVENT(finish, finish), F(finish_why),
-	EVENT(rewind, rewind), HIDDEN(cycle), K(period), K(computed),
+	F(adapter), F(looked_up), EVENT(lookup, lookup), F(finished), EVENT(finish, finish),
+	F(finish_why), EVENT(rewind, rewind), HIDDEN(cycle), K(period), K(computed),
 	{ GROWING(pages, i32, n_pages, cap_pages), KEPT }, K(n_drafted), K(n_accepted), K(n_preempted),
 	K(trimmed_tokens), K(trimmed_turns), { GROWING(token, token, n_tokens, cap_tokens) },
 	{ ITEMS_OF(attention, attention) }, { ITEMS_OF(sparsity, sparsity) },
@@ -306,6 +306,10 @@ TABLE(product, TL_PRODUCTS, F(stage), F(inputs), F(outputs), F(n), F(weights), F
 	F(row_bytes), F(each_row), CHARS(format));
 #undef STRUCT
 
+#define STRUCT struct tl_adapter
+TABLE(adapter, TL_ADAPTERS, EVENT(e, adapter), CHARS(name));
+#undef STRUCT
+
 #define STRUCT struct tl_roof
 TABLE(roof, 1, F(reads), F(least), F(ints), F(floats), F(n), F(t_ns));
 #undef STRUCT
@@ -391,6 +395,7 @@ FIELDS(timeline, F(begun), K(closed), F(full), EVENT(session, session), F(versio
 	{ GROWING(request, request, n_requests, cap_requests), KEPT },
 	{ GROWING(abandoned, abandoned, n_abandoned, cap_abandoned), KEPT },
 	{ INLINE(memory, memory, n_memory) }, { INLINE(product, product, n_products) },
+	{ INLINE(adapter, adapter, n_adapters) },
 	{ GROWING(outliers, outliers, n_outliers, cap_outliers) },
 	{ GROWING(importance, importance, n_importance, cap_importance) },
 	{ ITEMS_OF(training, training) }, { GROWING(trained, trained, n_trained, cap_trained) },

@@ -42,6 +42,12 @@ struct tl_product {
 /* False: it makes no sense. */
 bool tl_product_of(struct tl_product *p, const struct ev_product *e);
 
+enum { TL_ADAPTERS = 64 };
+struct tl_adapter {
+	struct ev_adapter e; /* texts are not valid: use name */
+	char name[64];
+};
+
 struct tl_roof { /* the best of n readings; 0: not measured */
 	double reads, least, ints, floats;
 	int32_t n;

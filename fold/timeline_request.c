@@ -41,6 +41,7 @@ void tl_take_request(struct timeline *t, struct tl_request *r, const struct even
 	r->stop = tl_text(t, e->stop);
 	r->spec = tl_text(t, e->spec);
 	r->grammar = tl_text(t, e->grammar);
+	r->adapter = tl_text(t, e->adapter);
 	r->prompt = copy_words(t, e->prompt, &r->n_prompt);
 	r->bias = copy_words(t, e->logit_bias, &r->n_bias);
 }

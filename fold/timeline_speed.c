@@ -32,6 +32,19 @@ bool tl_fold_product(struct timeline *t, const struct event *ev)
 	return true;
 }
 
+bool tl_fold_adapter(struct timeline *t, const struct event *ev)
+{
+	const struct ev_adapter *e = &ev->u.adapter;
+	struct tl_adapter *a = &t->adapter[t->n_adapters];
+
+	if (e->adapter != t->n_adapters + 1 || t->n_adapters == TL_ADAPTERS)
+		return false;
+	*a = (struct tl_adapter){ .e = *e };
+	ev_copy(a->name, sizeof a->name, e->name);
+	t->n_adapters++;
+	return true;
+}
+
 static void take_top(struct tl_outliers *o, struct ev_span top)
 {
 	struct {

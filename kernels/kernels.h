@@ -305,7 +305,8 @@ enum k_kind {
 	X(head, "LM head", "logits: the output matrix over the whole vocabulary")                      \
 	X(stats, "stats", "hash, maximum, mass and entropy of the logits")                             \
 	X(scan, "scan", "causal convolution and selective scan: a recurrent layer's memory")           \
-	X(route, "router", "a token's experts: their scores, the choice, the sum of what they gave")
+	X(route, "router", "a token's experts: their scores, the choice, the sum of what they gave")   \
+	X(adapter, "adapter", "what the rows' low-rank adapters add to products")
 
 enum k_stage {
 #define X(name, label, doc) K_STAGE_##name,

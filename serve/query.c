@@ -205,6 +205,34 @@ static int read_user(struct query *a, const cJSON *o, struct err *e)
 	return 0;
 }
 
+static const char *adapter_named(const struct serve *s, const char *name)
+{
+	const char *const *own = s->info->adapters;
+
+	while (*own && strcmp(*own, name) != 0)
+		own++;
+	return *own;
+}
+
+/* By its own field, or, as with vLLM, by the name of a model: the served model's is none. */
+static int read_adapter(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
+{
+	const cJSON *v = foreign_member(o, "adapter"), *model = foreign_member(o, "model");
+	const char *name = cJSON_GetStringValue(v), *by_model = cJSON_GetStringValue(model);
+
+	if (!query_nothing(v, NULL)) {
+		a->set.adapter = name && strcmp(name, "off") != 0 ? adapter_named(s, name) : "off";
+		if (!name || !a->set.adapter)
+			return err_set(e, ERR_USAGE,
+				"adapter: \"off\" or the name of an adapter is needed: see GET /v1/models");
+	} else if (by_model && *s->info->adapters && !strcmp(by_model, s->name)) {
+		a->set.adapter = "off";
+	} else if (by_model && adapter_named(s, by_model)) {
+		a->set.adapter = adapter_named(s, by_model);
+	}
+	return 0;
+}
+
 static int read_amounts(struct query *a, const cJSON *o, struct err *e)
 {
 	const cJSON *options = foreign_member(o, "stream_options");
@@ -263,12 +291,12 @@ static int read_all(struct query *a, enum query_kind kind, const struct dialect 
 		return -1;
 	}
 	rc = query_check(kind, o, e) || read_settings(a, o, e) || read_stops(a, o, e) ||
-				 read_bias(a, o, e) || read_user(a, o, e) || read_amounts(a, o, e) ||
-				 read_logprobs(a, o, e) || read_stop_ids(a, o, s, e) || read_echo(a, o, e) ||
-				 (kind == QUERY_EMBED && query_embedding(a, o, s, e)) || read_truncation(a, o, e) ||
-				 query_grammar(a, o, e) || query_tools(a, o, s, e) || query_thought(a, o, s, e) ||
-				 query_prompts(a, o, s, e) || query_suffix(a, o, s, e) || query_parts(a, s, e) ||
-				 query_pins(a, o, s, e)
+				 read_bias(a, o, e) || read_user(a, o, e) || read_adapter(a, o, s, e) ||
+				 read_amounts(a, o, e) || read_logprobs(a, o, e) || read_stop_ids(a, o, s, e) ||
+				 read_echo(a, o, e) || (kind == QUERY_EMBED && query_embedding(a, o, s, e)) ||
+				 read_truncation(a, o, e) || query_grammar(a, o, e) || query_tools(a, o, s, e) ||
+				 query_thought(a, o, s, e) || query_prompts(a, o, s, e) ||
+				 query_suffix(a, o, s, e) || query_parts(a, s, e) || query_pins(a, o, s, e)
 			 ? -1
 			 : 0;
 	if (!rc && (int64_t)a->n_prompts * a->best_of > QUERY_CHOICES)

@@ -45,6 +45,7 @@ static const struct field {
 	{ "ignore_eos", "vLLM, llama-server", .paths = ALL | INFILL },
 	{ "stop_token_ids", "vLLM, SGLang", .paths = ALL | INFILL },
 	{ "user", "OpenAI", .paths = ALL | EMBED | INFILL },
+	{ "adapter", "cutaway", .paths = ALL | EMBED | INFILL | PIN },
 	{ "n best_of stream stream_options", "OpenAI", .paths = ALL },
 	{ "logprobs", "OpenAI", .paths = CHAT | TEXT },
 	{ "top_logprobs", "OpenAI", .paths = CHAT },

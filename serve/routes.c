@@ -1,26 +1,35 @@
 /* Paths of the interface, and those that are answered at once. See serve_impl.h. */
 #include "serve/dialect.h"
 
-static void put_model(struct json *j, const struct job *job)
+/* The model, or an adapter of it, whose parent it is, as vLLM lists them. */
+static void put_model(struct json *j, const struct job *job, const char *name)
 {
-	json_put(j, "{'id': %s, 'object': 'model', 'created': %ld, 'owned_by': 'cutaway'", job->s->name,
+	json_put(j, "{'id': %s, 'object': 'model', 'created': %ld, 'owned_by': 'cutaway'", name,
 		job->s->started);
+	if (strcmp(name, job->s->name) != 0)
+		json_text(j, "parent", job->s->name);
 	json_put(j, "'max_model_len': %d}", job->s->info->ctx);
 }
 
 static void models(struct job *job, struct json *j)
 {
 	json_put(j, "{'object': 'list', 'data': [");
-	put_model(j, job);
+	put_model(j, job, job->s->name);
+	for (const char *const *name = job->s->info->adapters; *name; name++)
+		put_model(j, job, *name);
 }
 
 static void model(struct job *job, struct json *j)
 {
-	job->missing = strcmp(job->rest, job->s->name) != 0;
+	const char *const *name = job->s->info->adapters;
+
+	while (*name && strcmp(*name, job->rest) != 0)
+		name++;
+	job->missing = !*name && strcmp(job->rest, job->s->name) != 0;
 	if (job->missing)
 		err_set(&job->error, ERR_USAGE, "there is no model of this name: see GET /v1/models");
 	else
-		put_model(j, job);
+		put_model(j, job, job->rest);
 }
 
 static void health(struct job *job, struct json *j)

@@ -176,6 +176,7 @@ int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
 	plan_tensors(m, g, e);
 	count_weights(m, g);
 	if (e->code || (o->planned && o->planned(o->arg, m, e)) ||
+		adapters_open(&m->adapters, o->adapters, &m->weights, g, kernels, e) ||
 		weights_load(&m->weights, g, o->cache, o->abandon, e))
 		goto fail;
 	name_model(m, g);

@@ -11,6 +11,7 @@ struct model_options {
 	bool pairs;                 /* matrices that are such are kept so (weights.h) */
 	bool beyond;                /* ctx may be more than the model's own */
 	int32_t times;              /* positions are so many times ctx; 0: once */
+	const char *adapters;       /* files of low-rank adapters (adapters.h); NULL: none */
 	/* When all is planned, before weights are read; may choose which are. NULL: all are. */
 	int (*planned)(void *arg, struct model *m, struct err *e);
 	void *arg;

@@ -51,6 +51,7 @@ static int open_weights(struct engine *e, const struct engine_options *o, const 
 		.pairs = o->pack_zeros,
 		.beyond = counts_inside(o->visible),
 		.times = o->goes_on ? ENGINE_GOES_ON : 1,
+		.adapters = o->lora,
 		.planned = e->ranks ? engine_ranks_plan : NULL,
 		.arg = e };
 	char backend[32];
@@ -133,6 +134,8 @@ static void fill_info(struct engine *e)
 	i->n_heads = c->n_heads;
 	i->n_kv_heads = c->n_kv_heads;
 	i->head_dim = c->head_dim;
+	for (int32_t a = 0; e->model->adapters && a < e->model->adapters->n; a++)
+		e->adapter_name[a] = e->model->adapters->adapter[a].name;
 	i->diffusion = e->model->diffusion.on;
 	i->states = memory_has_states(&e->model->memory) && !c->n_heads;
 	for (int32_t l = 0; l < c->n_layers; l++)
@@ -177,7 +180,8 @@ static int model_compute_open_steps(
 		.asks = true };
 
 	if (sampler_open(&e->sampler, e->info.vocab, err) ||
-		forward_open(&e->forward, e->model, e->memory.store, most, err))
+		forward_open(&e->forward, e->model, e->memory.store, most, err) ||
+		forward_check_adapters(&e->forward, err))
 		return -1;
 	e->stats = e->forward.stats;
 	return engine_ranks_attach(e, err);
@@ -292,8 +296,11 @@ static void fill_rows(struct engine *e, struct plan_item *item, int32_t *n_seqs)
 	}
 	for (int32_t i = 0; i < known; i++) {
 		f->ids[item->row + i] = r->ids[item->pos + i];
-		f->rows[item->row + i] =
-			(struct k_row){ .pos = item->pos + i, .seq = seq, .observe = -1, .input = r->n_input };
+		f->rows[item->row + i] = (struct k_row){ .pos = item->pos + i,
+			.seq = seq,
+			.observe = -1,
+			.input = r->n_input,
+			.adapter = r->adapter };
 	}
 	if (item->n_drafts)
 		engine_draft_rows(e, item, seq, n_seqs);

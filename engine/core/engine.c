@@ -98,8 +98,8 @@ static int open_all(struct engine *e, struct err *err)
 
 	e->info.slots = o->slots;
 	e->compute = o->given ? &compute_given : &compute_model;
-	if (engine_handover_check(o, err) || engine_ranks_open(e, o, err) ||
-		e->compute->open(e, o, err))
+	if (engine_adapters_check(e, o, err) || engine_handover_check(o, err) ||
+		engine_ranks_open(e, o, err) || e->compute->open(e, o, err))
 		return -1;
 	for (int i = 0; request_forms[i]; i++)
 		if (request_forms[i]->of(e))
@@ -192,6 +192,7 @@ void engine_close(struct engine *e)
 	free(e->draft.seen_row);
 	free(e->draft.seen_top);
 	free(e->model_sha256);
+	free(e->lora);
 	free(e);
 }
 
@@ -233,6 +234,7 @@ void engine_begin(struct engine *e, const char *model_sha256)
 	engine_emit_session(e);
 	engine_emit_memory(e);
 	engine_emit_products(e);
+	engine_emit_adapters(e);
 	engine_ranks_emit(e);
 	engine_emit_settings(e);
 	for_hooks(e, h, begun) h->ops->begun(e, h->state);
@@ -322,7 +324,8 @@ static int64_t submit(struct engine *e, const struct engine_request *q,
 
 	if (!r)
 		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
-	if ((e->form && e->form->open(e, r, err)) || engine_bind(e, q, owner, r, err)) {
+	if ((e->form && e->form->open(e, r, err)) || engine_bind(e, q, owner, r, err) ||
+		engine_adapt(e, q, r, err)) {
 		request_free(r);
 		return -1;
 	}
@@ -402,6 +405,10 @@ int64_t engine_note_answer(struct engine *e, const struct engine_request *q,
 	r = request_new(q, e->info.ctx, &e->memory);
 	if (!r)
 		return err_no_memory(err, "an answer of %d tokens", n);
+	if (engine_adapt(e, q, r, err)) {
+		request_free(r);
+		return -1;
+	}
 	r->id = ++e->n_requests;
 	r->arrival_ns = arrival_ns == EV_NULL_I ? stream_now(&e->stream) : arrival_ns;
 	r->last_step = e->n_steps;

@@ -70,7 +70,8 @@ struct engine_info {
 	bool diffusion; /* it answers by denoising (engine/diffuse/canvas.h): there is no next token */
 	bool experts;   /* some layers are mixtures */
 	bool states;    /* a sequence's memory has a fixed size: no layer has keys and values */
-	int32_t start;  /* of an encoder-decoder model: the token that begins an answer; else -1 */
+	const char *const *adapters; /* names, in the order of --lora; ends with NULL */
+	int32_t start; /* of an encoder-decoder model: the token that begins an answer; else -1 */
 	const char *default_system; /* of this file's template, or NULL */
 	int64_t now; /* the session's day, as seconds since 1970: what chat templates show */
 };

@@ -232,7 +232,8 @@ void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, in
 		f->rows[row] = (struct k_row){ .pos = item->pos + draft_depth(t, i),
 			.seq = branch[i] ? first + branch[i] - 1 : seq,
 			.observe = -1,
-			.input = item->r->n_input };
+			.input = item->r->n_input,
+			.adapter = item->r->adapter };
 	}
 	for (int32_t g = 0; g < e->memory.spec.n; g++)
 		if (f->store[g].is_state)

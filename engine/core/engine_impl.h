@@ -124,6 +124,10 @@ struct engine {
 	int64_t step_start_ns;
 	struct ev_step step; /* the event of the one that runs, as far as it is counted */
 	char *model_path, *model_sha256;
+	char *lora;                                  /* what set.lora points to */
+	const char *adapter_name[ADAPTERS_MOST + 1]; /* what info.adapters points to */
+	char named[ADAPTERS_MOST][ADAPTER_NAME];     /* adapters of given tokens (engine_adapter.c) */
+	int32_t n_named;
 
 	struct engine_drafting draft;
 	struct engine_observing observe;
@@ -152,6 +156,15 @@ static inline bool engine_is_end(const struct engine *e, int32_t id)
 void engine_emit_session(struct engine *e);
 void engine_emit_memory(struct engine *e);
 void engine_emit_products(struct engine *e);
+/* engine_adapter.c: refuses them where they cannot be; the setting's text becomes the engine's. */
+int engine_adapters_check(struct engine *e, struct engine_options *o, struct err *err);
+/* The number of the adapter of this name: 0: none, as of "off"; of NULL the first, if there are
+ * any. ERR_USAGE: there is no such adapter, and which there are. */
+int engine_adapter_find(struct engine *e, const char *name, int32_t *number, struct err *err);
+/* Gives a new request its adapter, likewise. */
+int engine_adapt(
+	struct engine *e, const struct engine_request *q, struct request *r, struct err *err);
+void engine_emit_adapters(struct engine *e);
 /* After a token was appended: r keeps what is computed, or, without a KV cache, gives it up. */
 void engine_keep(struct engine *e, struct request *r);
 /* Of one that is refused the first tokens of the prompt alone, so that clients who send such

@@ -16,10 +16,11 @@ struct slot {
 	uint64_t used;   /* when it was taken last */
 	int32_t *ids;    /* [ctx] tokens of its text */
 	int32_t n_ids;
-	int32_t same;   /* of its tokens, those that the last slot_go_back() found equal */
-	int32_t *at;    /* [ctx] positions of the entries, ascending */
-	int32_t n;      /* entries */
-	int32_t *table; /* [blocks] */
+	int32_t same;    /* of its tokens, those that the last slot_go_back() found equal */
+	int32_t *at;     /* [ctx] positions of the entries, ascending */
+	int32_t n;       /* entries */
+	int32_t adapter; /* of a twin's: they were computed with it */
+	int32_t *table;  /* [blocks] */
 };
 
 struct slots {

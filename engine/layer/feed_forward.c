@@ -53,7 +53,8 @@ static void feed_forward_write(struct forward *f, const void *params)
 	const struct feed_forward *w = params;
 	struct k_acts act = program_acts_of(f->own.act, w->width);
 	const bool counted = f->least != 0 || f->n_observed;
-	const bool columns = f->least != 0 && !f->rewriter[FORWARD_FLOATS].fn && w->down_columns.data;
+	const bool columns =
+		f->least != 0 && !f->rewriter[FORWARD_FLOATS].fn && !f->adapted && w->down_columns.data;
 
 	forward_keep_sparse(f, &act, true);
 	residual_enter(f, &w->on, false);

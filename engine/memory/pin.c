@@ -33,11 +33,19 @@ struct pin *pin_find(const struct prefix *p, int64_t number)
 	return NULL;
 }
 
-struct pin *pin_same(const struct prefix *p, const int32_t *ids, int32_t n_blocks)
+/* Of the first n blocks of a pin those that a sequence with this adapter and these tokens begins
+ * with. */
+static int32_t alike_blocks(
+	const struct prefix *p, const struct pin *pin, int32_t adapter, const int32_t *ids, int32_t n)
+{
+	return pin->adapter == adapter ? common_blocks(pin->ids, ids, n, p->memory->page_size) : 0;
+}
+
+struct pin *pin_same(const struct prefix *p, int32_t adapter, const int32_t *ids, int32_t n_blocks)
 {
 	for (int32_t i = 0; i < p->n_pins; i++)
 		if (p->pin[i].n_blocks == n_blocks &&
-			common_blocks(p->pin[i].ids, ids, n_blocks, p->memory->page_size) == n_blocks)
+			alike_blocks(p, &p->pin[i], adapter, ids, n_blocks) == n_blocks)
 			return &p->pin[i];
 	return NULL;
 }
@@ -61,8 +69,8 @@ struct pin *pin_add(struct prefix *p, const struct pin *like, struct err *e)
 	*pin = *like;
 	pin->ids = ids;
 	pin->reached = 0;
-	pin->node = -1;
-	pin->key = 0;
+	pin->node = -1 - like->adapter;
+	pin->key = (uint64_t)like->adapter;
 	p->n_pins++;
 	return pin;
 }
@@ -148,11 +156,11 @@ static bool kept_by_any(const struct prefix *p, const struct pin *more, const in
 
 /* With each of the first n pins. */
 static void compare_paths(const struct prefix *p, const struct pin *more, int32_t n,
-	const int32_t *ids, int32_t n_blocks, int32_t alike[PINS_MOST + 1])
+	int32_t adapter, const int32_t *ids, int32_t n_blocks, int32_t alike[PINS_MOST + 1])
 {
 	for (int32_t i = 0; i < n; i++)
-		alike[i] = common_blocks(nth(p, more, i)->ids, ids,
-			fewer(nth(p, more, i)->n_blocks, n_blocks), p->memory->page_size);
+		alike[i] = alike_blocks(
+			p, nth(p, more, i), adapter, ids, fewer(nth(p, more, i)->n_blocks, n_blocks));
 }
 
 int32_t pins_pages(const struct prefix *p, int32_t g, const struct pin *more)
@@ -163,34 +171,34 @@ int32_t pins_pages(const struct prefix *p, int32_t g, const struct pin *more)
 	for (int32_t i = 0; i < n_pins; i++) {
 		const struct pin *pin = nth(p, more, i);
 
-		compare_paths(p, more, i, pin->ids, pin->n_blocks, alike);
+		compare_paths(p, more, i, pin->adapter, pin->ids, pin->n_blocks, alike);
 		for (int32_t b = 0; b < pin->n_blocks; b++)
 			n += keeps(p->memory, g, pin->n_blocks, b) && !kept_by_any(p, more, alike, i, g, b);
 	}
 	return n;
 }
 
-int32_t pins_shared(
-	const struct prefix *p, int32_t g, const struct pin *more, const int32_t *ids, int32_t n)
+int32_t pins_shared(const struct prefix *p, int32_t g, const struct pin *more, int32_t adapter,
+	const int32_t *ids, int32_t n)
 {
 	const int32_t n_pins = p->n_pins + (more != NULL), n_blocks = n / p->memory->page_size;
 	int32_t alike[PINS_MOST + 1], shared = 0;
 
-	compare_paths(p, more, n_pins, ids, n_blocks, alike);
+	compare_paths(p, more, n_pins, adapter, ids, n_blocks, alike);
 	for (int32_t b = 0; b < n_blocks; b++)
 		shared += kept_by_any(p, more, alike, n_pins, g, b);
 	return shared;
 }
 
 struct pin *pins_giving(
-	const struct prefix *p, const int32_t *ids, int32_t n_blocks, int32_t *blocks)
+	const struct prefix *p, int32_t adapter, const int32_t *ids, int32_t n_blocks, int32_t *blocks)
 {
 	struct pin *best = NULL;
 
 	*blocks = 0;
 	for (int32_t i = 0; i < p->n_pins; i++) {
-		const int32_t n = common_blocks(
-			p->pin[i].ids, ids, fewer(p->pin[i].reached, n_blocks), p->memory->page_size);
+		const int32_t n =
+			alike_blocks(p, &p->pin[i], adapter, ids, fewer(p->pin[i].reached, n_blocks));
 
 		if (n > *blocks) {
 			*blocks = n;

@@ -13,9 +13,10 @@
 
 #include "engine/memory/prefix.h"
 
-/* The pin of this number, or that of exactly these blocks; NULL: there is none. */
+/* The pin of this number, or that of exactly these blocks, computed with this adapter; NULL: there
+ * is none. */
 struct pin *pin_find(const struct prefix *p, int64_t number);
-struct pin *pin_same(const struct prefix *p, const int32_t *ids, int32_t n_blocks);
+struct pin *pin_same(const struct prefix *p, int32_t adapter, const int32_t *ids, int32_t n_blocks);
 /* Adds a copy of `like`, which keeps nothing yet; NULL and the error: they are PINS_MOST, or memory
  * ran out. The pointer holds until the next pin_drop(). */
 struct pin *pin_add(struct prefix *p, const struct pin *like, struct err *e);
@@ -29,9 +30,9 @@ int32_t pin_pages(const struct prefix *p, int32_t g, const struct pin *pin);
 /* Pages of group g that all pins keep when they are whole, and `more` (or NULL) if it were one. */
 int32_t pins_pages(const struct prefix *p, int32_t g, const struct pin *more);
 /* Of pins_pages(): those that a sequence with these tokens [n] reads. */
-int32_t pins_shared(
-	const struct prefix *p, int32_t g, const struct pin *more, const int32_t *ids, int32_t n);
+int32_t pins_shared(const struct prefix *p, int32_t g, const struct pin *more, int32_t adapter,
+	const int32_t *ids, int32_t n);
 /* The pin that gives most of the n_blocks that a prompt found, and how many of them pins keep;
  * NULL: none of them. */
 struct pin *pins_giving(
-	const struct prefix *p, const int32_t *ids, int32_t n_blocks, int32_t *blocks);
+	const struct prefix *p, int32_t adapter, const int32_t *ids, int32_t n_blocks, int32_t *blocks);

@@ -79,6 +79,11 @@ static uint64_t key_of(uint64_t parent, const int32_t *ids, int32_t n)
 	return h ^ (h >> 27);
 }
 
+static int32_t root_of(int32_t adapter)
+{
+	return -1 - adapter;
+}
+
 static int32_t lookup(const struct prefix *p, uint64_t key, int32_t parent, const int32_t *ids)
 {
 	size_t bytes = (size_t)p->memory->page_size * sizeof *ids;
@@ -138,6 +143,8 @@ static void explain(struct prefix *p, int32_t parent, uint64_t parent_key, const
 
 	for (int32_t c = *children_of(p, parent); c >= 0; c = p->node[c].next_sibling) {
 		int32_t same = 0;
+		if (p->node[c].parent != parent) /* another adapter's */
+			continue;
 		while (same < size && same < left && tokens_of(p, c)[same] == ids[at + same])
 			same++;
 		if (same > best_n) {
@@ -176,11 +183,12 @@ int32_t prefix_next(const struct prefix *p, int32_t parent, const int32_t *ids, 
 }
 
 /* Nodes of the longest match, to p->walked. *key: of the last one. */
-static int32_t prefix_walk(const struct prefix *p, const int32_t *ids, int32_t n, uint64_t *key)
+static int32_t prefix_walk(
+	const struct prefix *p, int32_t adapter, const int32_t *ids, int32_t n, uint64_t *key)
 {
-	int32_t size = p->memory->page_size, node = -1, found = 0;
+	int32_t size = p->memory->page_size, node = root_of(adapter), found = 0;
 
-	*key = 0;
+	*key = (uint64_t)adapter;
 	for (int32_t at = 0; p->on && n - at >= size; at += size) {
 		node = prefix_next(p, node, ids + at, key);
 		if (node < 0)
@@ -233,8 +241,8 @@ static bool was_pruned(const struct prefix *p, int32_t blocks)
 	return state && !other;
 }
 
-void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int32_t most, int64_t step,
-	struct prefix_match *out)
+void prefix_find(struct prefix *p, int32_t adapter, const int32_t *ids, int32_t n, int32_t most,
+	int64_t step, struct prefix_match *out)
 {
 	int32_t size = p->memory->page_size, found;
 	uint64_t key;
@@ -243,7 +251,7 @@ void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int32_t most, 
 	out->node = p->walked;
 	if (!p->on)
 		return;
-	found = prefix_walk(p, ids, n, &key);
+	found = prefix_walk(p, adapter, ids, n, &key);
 	for (int32_t b = 0; b < found; b++) {
 		struct prefix_node *node = &p->node[p->walked[b]];
 
@@ -253,17 +261,18 @@ void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int32_t most, 
 	}
 	out->n_blocks = usable(p, found, most);
 	if (found * size < n)
-		explain(p, found ? p->walked[found - 1] : -1, key, ids, n, found * size, out);
+		explain(p, found ? p->walked[found - 1] : root_of(adapter), key, ids, n, found * size, out);
 	/* the last block is no loss where its last token is computed anyway */
 	if (out->n_blocks < found - (found * size > most))
 		out->reason = was_pruned(p, found) ? EV_PREFIX_pruned : EV_PREFIX_evicted;
 }
 
-int32_t prefix_length(const struct prefix *p, const int32_t *ids, int32_t n, int32_t most)
+int32_t prefix_length(
+	const struct prefix *p, int32_t adapter, const int32_t *ids, int32_t n, int32_t most)
 {
 	uint64_t key;
 
-	return usable(p, prefix_walk(p, ids, n, &key), most) * p->memory->page_size;
+	return usable(p, prefix_walk(p, adapter, ids, n, &key), most) * p->memory->page_size;
 }
 
 void prefix_pages(const struct prefix *p, const struct prefix_match *m, int32_t b, int32_t pos,
@@ -397,12 +406,12 @@ static bool free_node(struct prefix *p, int64_t step)
 	return node >= 0;
 }
 
-void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const struct memory_table *t,
-	int64_t request, int64_t step)
+void prefix_add(struct prefix *p, int32_t adapter, const int32_t *ids, int32_t block,
+	const struct memory_table *t, int64_t request, int64_t step)
 {
-	int32_t size = p->memory->page_size, parent = -1, node;
+	int32_t size = p->memory->page_size, parent = root_of(adapter), node;
 	const int32_t *own = ids + (size_t)block * (size_t)size;
-	uint64_t key = 0;
+	uint64_t key = (uint64_t)adapter;
 
 	if (!p->on || known(p, block, t))
 		return;

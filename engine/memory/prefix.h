@@ -41,7 +41,7 @@ struct prefix_node {
 	int64_t n_found;             /* by how many prompts */
 	int32_t page[MEMORY_GROUPS]; /* -1: it went */
 	int32_t depth;               /* blocks before it */
-	int32_t parent;              /* node, -1: the root */
+	int32_t parent;              /* node; below 0: the root, -1 less the adapter's number */
 	/* next_sibling: of one that is not live, the next free one */
 	int32_t first_child, next_sibling, n_children;
 	int32_t pins; /* that end here or further on: it stays */
@@ -52,10 +52,11 @@ struct prefix_node {
 enum { PINS_MOST = 64 };
 struct pin {
 	int64_t number;          /* the request that asked for it first */
+	int32_t adapter;         /* that it had */
 	int32_t *ids;            /* [n_blocks * page_size]; the pin's own */
 	int32_t asked, n_blocks; /* tokens that were declared stable; whole blocks of them */
 	int32_t reached;         /* blocks that it keeps so far */
-	int32_t node;            /* of the last of them; -1: none */
+	int32_t node;            /* of the last of them; below 0: none */
 	uint64_t key;            /* and its key */
 	int64_t ttl_ns, ends_ns; /* INT64_MAX: until it is removed */
 	int64_t n_found, found;  /* prompts that began with it, and tokens that it gave them */
@@ -99,21 +100,25 @@ struct prefix_match {
 int prefix_open(struct prefix *p, struct memory *memory, int32_t most_blocks, struct err *e);
 void prefix_close(struct prefix *p);
 
-/* Longest match of whole blocks of ids [n] from which a sequence can go on: at the end of the
+/* Keys and values depend on the adapter of who computed them (model/adapters.h): each has a tree of
+ * its own, and what follows is of the one with that number, 0: none's.
+ *
+ * Longest match of whole blocks of ids [n] from which a sequence can go on: at the end of the
  * match, or at position `most` if that is earlier (n - 1 for a prompt, whose last token is always
  * computed). Marks what it found used. */
-void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int32_t most, int64_t step,
-	struct prefix_match *out);
+void prefix_find(struct prefix *p, int32_t adapter, const int32_t *ids, int32_t n, int32_t most,
+	int64_t step, struct prefix_match *out);
 /* Tokens that prefix_find() would find; marks nothing. */
-int32_t prefix_length(const struct prefix *p, const int32_t *ids, int32_t n, int32_t most);
+int32_t prefix_length(
+	const struct prefix *p, int32_t adapter, const int32_t *ids, int32_t n, int32_t most);
 /* Pages of block b of a match, for who goes on at position pos: -1 where no row from there on reads
  * it. */
 void prefix_pages(const struct prefix *p, const struct prefix_match *m, int32_t b, int32_t pos,
 	int32_t page[MEMORY_GROUPS]);
 /* Registers the block that holds ids[block * page_size …] of a sequence. Does nothing if an equal
  * one is known and lacks no page, or if an ancestor is not known. */
-void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const struct memory_table *t,
-	int64_t request, int64_t step);
+void prefix_add(struct prefix *p, int32_t adapter, const int32_t *ids, int32_t block,
+	const struct memory_table *t, int64_t request, int64_t step);
 /* Frees a page of group g at least: of a window or a state an unreferenced one of an inner node;
  * else the leaf without readers that the policy gives up, in all groups. Where all leaves have
  * readers, a node without, and what is below it is found no more. False if every page has a
@@ -125,8 +130,8 @@ int32_t prefix_evictable(const struct prefix *p, int32_t g, bool leaf, int32_t f
 /* With n gone, would states be too far apart, while there is the end of an older path to give up?
  */
 bool prefix_older_end(const struct prefix *p, int32_t g, const struct prefix_node *n);
-/* The node of the block ids [page_size] that follows `parent` (-1: the first), whose key is *key
- * (0); *key becomes its own. -1: it is not cached. */
+/* The node of the block ids [page_size] that follows `parent` (below 0: the first), whose key is
+ * *key (the adapter's number); *key becomes its own. -1: it is not cached. */
 int32_t prefix_next(const struct prefix *p, int32_t parent, const int32_t *ids, uint64_t *key);
 /* The node goes, and its ancestors, as long as they have neither pages nor children nor pins. */
 void prefix_tidy(struct prefix *p, int32_t node);

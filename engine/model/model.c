@@ -83,6 +83,7 @@ void model_close(struct model *m)
 {
 	if (!m)
 		return;
+	adapters_close(m->adapters);
 	weights_close(&m->weights);
 	k_free(m->kernels, m->columns);
 	for (int32_t i = 0; i < m->n_ropes; i++)

@@ -5,6 +5,7 @@
  * model_add_columns. Ownership: who opens closes; the kernel context must outlive the model. */
 #pragma once
 
+#include "engine/model/adapters.h"
 #include "engine/model/layer.h"
 #include "engine/memory/memory.h"
 #include "engine/model/weights.h"
@@ -77,8 +78,9 @@ struct model {
 	size_t weight_bytes, pair_bytes;
 	struct k_ctx *kernels;
 	struct weights weights;
-	void *columns; /* of model_add_columns(), or NULL */
-	bool parted;   /* other ranks have the rest of its weights, and of its heads */
+	struct adapters *adapters; /* NULL: none */
+	void *columns;             /* of model_add_columns(), or NULL */
+	bool parted;               /* other ranks have the rest of its weights, and of its heads */
 };
 
 void model_close(struct model *m);

@@ -25,7 +25,9 @@ static bool same_shape(const struct model_config *a, const struct model_config *
  * it. */
 static struct model *open_again(struct engine *e, struct err *err)
 {
-	const struct model_options o = { .cache = WEIGHTS_CACHE_OFF, .beyond = true };
+	const struct model_options o = {
+		.cache = WEIGHTS_CACHE_OFF, .beyond = true, .adapters = e->lora
+	};
 	struct gguf *g = NULL;
 	int32_t ctx = e->info.ctx;
 
@@ -99,8 +101,10 @@ void pass_rows(struct pass *p, const int32_t *ids, int32_t pos, int32_t n, bool 
 	f->n_out = wanted;
 	f->n_observed = 0;
 	forward_chain(f, p->table, pos, n);
-	for (int32_t i = 0; i < n; i++)
+	for (int32_t i = 0; i < n; i++) {
 		f->ids[i] = ids[pos + i];
+		f->rows[i].adapter = p->adapter;
+	}
 	f->out_row[0] = n - 1;
 }
 

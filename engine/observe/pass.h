@@ -17,6 +17,7 @@ struct pass {
 	int32_t *pages, n_pages;
 	const int32_t *table;
 	int32_t n;
+	int32_t adapter; /* of its rows; 0: none, unless the caller sets it */
 };
 
 /* For n tokens, 1 … the context. Fails with ERR_USAGE or ERR_MEMORY. */

@@ -65,6 +65,8 @@ int engine_apply_twin(struct engine *e, struct engine_options *to, struct err *e
 	if (strcmp(name, "off") != 0 && e->model && e->model->diffusion.on)
 		return err_set(err, ERR_USAGE,
 			"twin %.40s: it follows token by token, but a diffusion model has no next token", name);
+	if (strcmp(name, "off") != 0 && strcmp(name, "on") != 0 && e->model && e->model->adapters)
+		return err_set(err, ERR_USAGE, "twin %.40s: adapters are this model's: --twin on", name);
 	if (!s) /* a table of hooks without this one */
 		return strcmp(name, "off") != 0
 				   ? err_set(err, ERR_USAGE, "twin %.40s: this program has no twin", name)
@@ -114,7 +116,7 @@ static void twinning_drawn(
 	(void)e;
 	if (!s->twin || s->n_drawn == s->most)
 		return;
-	twin_want(s->twin, r->id, r->ids, pos);
+	twin_want(s->twin, r->id, r->adapter, r->ids, pos);
 	s->drawn[s->n_drawn++] = (struct twinned){ r->id, pos, id, out };
 }
 

@@ -168,20 +168,22 @@ static int probe_run(struct probe *p, struct pass *pass, const int32_t *ids, flo
 	return use_lens(p, &pass->f, residual, l.dim, err);
 }
 
-int probe_open(struct probe **out, struct engine *e, const int32_t *ids, int32_t n, int32_t token,
-	probe_progress *progress, void *arg, struct err *err)
+int probe_open(struct probe **out, struct engine *e, const char *adapter, const int32_t *ids,
+	int32_t n, int32_t token, probe_progress *progress, void *arg, struct err *err)
 {
 	struct pass pass;
 	struct probe *p = NULL;
 	float *residual = NULL;
+	int32_t number;
 	int rc = -1;
 
 	*out = NULL;
 	if (token < -1 || token >= e->info.vocab)
 		return err_set(
 			err, ERR_USAGE, "token id %d is not in the vocabulary of %d", token, e->info.vocab);
-	if (pass_open(&pass, e, n, err))
+	if (engine_adapter_find(e, adapter, &number, err) || pass_open(&pass, e, n, err))
 		return -1;
+	pass.adapter = number;
 	p = probe_new(e, n);
 	residual = malloc((size_t)e->info.n_layers * (size_t)e->info.dim * sizeof *residual);
 	if (!p || !residual) {
@@ -296,15 +298,17 @@ static bool probe_walk(void *arg, const struct k_op *op, int32_t layer)
 	return more;
 }
 
-int probe_stages(
-	struct engine *e, const int32_t *ids, int32_t n, probe_stage_fn *fn, void *arg, struct err *err)
+int probe_stages(struct engine *e, const char *adapter, const int32_t *ids, int32_t n,
+	probe_stage_fn *fn, void *arg, struct err *err)
 {
 	struct walking w = { .fn = fn, .arg = arg };
 	struct pass pass;
+	int32_t number;
 	int rc;
 
-	if (pass_open(&pass, e, n, err))
+	if (engine_adapter_find(e, adapter, &number, err) || pass_open(&pass, e, n, err))
 		return -1;
+	pass.adapter = number;
 	w.dequantised = malloc((size_t)forward_widest(&pass.f) * sizeof *w.dequantised);
 	if (!w.dequantised)
 		rc = err_no_memory(err, "a look at %d tokens", n);

@@ -56,9 +56,9 @@ struct probe {
 typedef bool probe_progress(void *arg, int32_t done, int32_t all);
 
 /* ids [n], at least 1, at most the engine's context. token: whose rank and probability are followed
- * through the layers, or -1. */
-int probe_open(struct probe **p, struct engine *e, const int32_t *ids, int32_t n, int32_t token,
-	probe_progress *progress, void *arg, struct err *err);
+ * through the layers, or -1. adapter: as of an engine_request. */
+int probe_open(struct probe **p, struct engine *e, const char *adapter, const int32_t *ids,
+	int32_t n, int32_t token, probe_progress *progress, void *arg, struct err *err);
 void probe_close(struct probe *p); /* NULL is fine */
 
 static inline const float *probe_attention(const struct probe *p, int32_t layer, int32_t head)
@@ -78,8 +78,8 @@ struct probe_stage {
 /* Calls fn for every op of the last row, in order: for comparing two back ends stage by stage.
  * values are valid during the call. fn returns false to stop (the result is 0 then too). */
 typedef bool probe_stage_fn(void *arg, const struct probe_stage *s);
-int probe_stages(struct engine *e, const int32_t *ids, int32_t n, probe_stage_fn *fn, void *arg,
-	struct err *err);
+int probe_stages(struct engine *e, const char *adapter, const int32_t *ids, int32_t n,
+	probe_stage_fn *fn, void *arg, struct err *err);
 
 /* All logits of the rows that predict positions first + 1 … n, one row after the other: for
  * comparing two models or two texts. ids [n] are copied. Rows are computed a few at a time. */

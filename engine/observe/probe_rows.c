@@ -26,6 +26,7 @@ int probe_rows_open(struct probe_rows **out, struct engine *e, const int32_t *id
 		free(r);
 		return -1;
 	}
+	r->pass.adapter = e->model->adapters != NULL; /* as of a request that names none */
 	if (pass_prefill(&r->pass, r->ids, first, NULL, NULL, err)) {
 		probe_rows_close(r);
 		return -1;

@@ -111,9 +111,13 @@ void twin_close(struct twin *t)
 
 /* ---- passes ---- */
 
-void twin_want(struct twin *t, int64_t request, const int32_t *ids, int32_t pos)
+void twin_want(struct twin *t, int64_t request, int32_t adapter, const int32_t *ids, int32_t pos)
 {
 	struct slot *slot = slots_take(&t->slots, request, ids, pos);
+
+	if (slot->adapter != adapter) /* its entries are another's, of whom it was */
+		slot_cut(slot, 0);
+	slot->adapter = adapter;
 
 	if (t->n_wanted < t->most)
 		t->wanted[t->n_wanted++] = (struct wanted){ slot, pos };
@@ -142,7 +146,8 @@ static void add_row(struct twin *t, struct slot *slot, bool out)
 		t->last = slot;
 	}
 	f->ids[row] = slot->ids[pos];
-	f->rows[row] = (struct k_row){ .pos = pos, .seq = t->n_seqs - 1, .observe = -1 };
+	f->rows[row] =
+		(struct k_row){ .pos = pos, .seq = t->n_seqs - 1, .observe = -1, .adapter = slot->adapter };
 	if (out)
 		f->out_row[f->n_out++] = row;
 	slot->at[slot->n++] = pos;

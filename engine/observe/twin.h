@@ -19,7 +19,7 @@ void twin_close(struct twin *t); /* NULL is fine */
 
 /* The row that gives the token at pos is wanted; ids [pos] are the tokens before it. Of a request,
  * positions come in order, one after the other; at most `most` before twin_run(). */
-void twin_want(struct twin *t, int64_t request, const int32_t *ids, int32_t pos);
+void twin_want(struct twin *t, int64_t request, int32_t adapter, const int32_t *ids, int32_t pos);
 struct twin_cost {
 	int64_t rows, ns, bytes, ops;
 };

@@ -60,6 +60,9 @@ static void cut_parts(struct k_matmul *a, int32_t first)
 	X(linear, ROWS(a->q.x, a->q.stride), ROWS(a->k.x, a->k.stride), ROWS(a->v.x, a->v.stride),     \
 		ROWS(a->rate, 2 * a->heads), ROWS(a->out, a->heads * a->values), ROWS(a->rows, 1))         \
 	X(taylor, ROWS(a->x, a->heads * a->dim), ROWS(a->out, a->heads *k_taylor_features(a->dim)))    \
+	X(shrink, ACTS(a->in, 1), ROWS(a->t, a->n_of * a->most), ROWS(a->rows, 1))                     \
+	X(expand, ROWS(a->t, a->n_of * a->most), ROWS(a->y[0], a->of[0].width),                        \
+		ROWS(a->y[1], a->of[1].width), ROWS(a->y[2], a->of[2].width), ROWS(a->rows, 1))            \
 	X(rates, ROWS(a->x, a->stride), ROWS(a->beta, a->stride), ROWS(a->out, 2 * a->heads))
 
 /* An op may have several rows for each one of the step: of each head, or slot. */

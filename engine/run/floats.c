@@ -109,7 +109,9 @@ int floats_open(
 		return err_set(e, ERR_MEMORY, "no memory for weights as floats");
 	s->kernels = f->model->kernels;
 	s->form = form;
-	if (!k_is_host(s->kernels))
+	if (f->model->adapters)
+		err_set(e, ERR_USAGE, "weights, activations: not with adapters (--lora)");
+	else if (!k_is_host(s->kernels))
 		err_set(e, ERR_USAGE,
 			"only the CPU's kernels can set weights and activations apart (--backend cpu)");
 	else

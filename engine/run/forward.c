@@ -289,6 +289,8 @@ static void write_program(struct forward *f)
 	for (int i = 0; i < FORWARD_REWRITERS; i++)
 		if (f->rewriter[i].fn)
 			f->rewriter[i].fn(f->rewriter[i].arg, &f->program, f->n_rows);
+	if (f->adapted)
+		forward_add_adapters(f);
 	if (f->remote)
 		f->remote->split(f->remote->arg, f);
 	for (int32_t i = 0; i < f->program.n_ops; i++)
@@ -310,7 +312,7 @@ static bool same_shape(const struct forward_shape *a, const struct forward_shape
 	return a->rows == b->rows && a->out == b->out && a->observed == b->observed &&
 		   a->stride == b->stride && a->threshold == b->threshold && a->also == b->also &&
 		   a->layers == b->layers && a->encodes == b->encodes && a->least == b->least &&
-		   a->begin_more == b->begin_more && a->format == b->format &&
+		   a->begin_more == b->begin_more && a->adapted == b->adapted && a->format == b->format &&
 		   visible_same(&a->visible, &b->visible);
 }
 
@@ -361,12 +363,14 @@ static void prepare(struct forward *f)
 		.layers = f->n_layers,
 		.encodes = f->n_rows && f->rows[0].pos < f->rows[0].input,
 		.begin_more = f->begin_more,
+		.adapted = forward_is_adapted(f),
 		.format = format_of(f),
 		.threshold = f->observed.threshold,
 		.least = f->least,
 		.visible = f->visible };
 
 	f->encodes = s.encodes;
+	f->adapted = s.adapted;
 	fill_masks(f);
 	if (visible_policy_of(&f->visible)->keeps)
 		fill_begins(f);
@@ -468,7 +472,7 @@ const struct k_program *forward_program_of_one(struct forward *f)
 	const struct forward_remote *remote = f->remote;
 
 	f->n_rows = f->n_out = 1;
-	f->encodes = false;
+	f->encodes = f->adapted = false;
 	f->n_also = f->n_observed = 0;
 	f->rewriter[FORWARD_FLOATS].fn = NULL;
 	f->remote = NULL;

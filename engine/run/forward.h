@@ -22,7 +22,7 @@ struct forward_stage {
  * unobserved steps alternate. */
 struct forward_shape {
 	int32_t rows, out, observed, stride, also, layers;
-	bool encodes, begin_more;
+	bool encodes, begin_more, adapted;
 	enum k_cache format;
 	float least;
 	struct visible visible;
@@ -190,6 +190,7 @@ struct forward_scratch {
 	float *inner;  /* [needs.inner] normalised input of a block's last product */
 	float *room;   /* [needs.room], not a row */
 	float *first;  /* [dim] if needs.first: of the first layer, for the others */
+	float *shrunk; /* [K_ADAPTED, most rank] where the model has adapters (forward_adapt.c) */
 	/* [max_out, vocab]; `logits` itself where the host can read it */
 	float *computed_logits;
 	struct k_acts normed, mixed, act, head;
@@ -245,6 +246,7 @@ struct forward {
 	void (*begin)(void *arg, struct forward *f);
 	void *begin_arg;
 	bool begin_more;
+	bool adapted;                        /* some row of the step has an adapter (rows[].adapter) */
 	const struct forward_remote *remote; /* NULL: this process computes all of it */
 	struct forward_kept kept[FORWARD_KEPT];
 	struct forward_choice choice;
@@ -315,6 +317,12 @@ const float *forward_stream(const struct forward *f, int32_t layer);
 /* Keeps what `as` keeps; appends the op that keeps a layer's, if it is kept: for forward_*.c. */
 int forward_keep_same(struct forward *f, const struct forward *as, struct err *e);
 void forward_write_kept(struct forward *f, int32_t layer);
+/* forward_adapt.c: whether some row of the step has an adapter; after each product of an adapted
+ * matrix, what the rows' adapters add to it. */
+bool forward_is_adapted(const struct forward *f);
+void forward_add_adapters(struct forward *f);
+/* ERR_INPUT: an adapter changes a matrix that is in no product of a step's rows. Between steps. */
+int forward_check_adapters(struct forward *f, struct err *e);
 /* The next step writes its program anew. */
 void forward_rewrite(struct forward *f);
 /* After a run: counts what attention read, also where rows chose. */

@@ -120,6 +120,8 @@ static void cut_work(struct forward *f, struct cutter *c)
 	CUT(c, f->own.inner, rows * (size_t)n->inner);
 	CUT(c, f->own.room, n->room);
 	CUT(c, f->own.first, n->first ? rows * (size_t)m->dim : 0);
+	if (f->model->adapters)
+		CUT(c, f->own.shrunk, rows * K_ADAPTED * (size_t)f->model->adapters->most);
 	CUT(c, f->own.normed_x, rows * (size_t)n->normed.dim);
 	f->own.normed = program_cut_acts(c, rows, n->normed.dim, false, n->normed.q);
 	f->own.mixed = cut_acts(c, f->max_rows, &n->mixed);

@@ -14,7 +14,7 @@ int32_t sched_uncomputed(const struct sched *s, const struct request *r)
 	int32_t n = r->n_ids - r->computed;
 
 	if (r->slot < 0 && !request_wants_rows(r))
-		n -= prefix_length(s->prefix, r->ids, asked(r), asked(r) - 1);
+		n -= prefix_length(s->prefix, r->adapter, r->ids, asked(r), asked(r) - 1);
 	return n > 1 ? n : 1; /* the last is always computed */
 }
 
@@ -88,7 +88,7 @@ static bool may_enter(const struct sched *s, const struct request *r, const stru
 static struct request *find_sibling(const struct sched *s, const struct request *r)
 {
 	for_running(s, d)
-		if (s->prefix->on && d->n_ids >= r->n_ids && !d->how->given &&
+		if (s->prefix->on && d->n_ids >= r->n_ids && d->adapter == r->adapter && !d->how->given &&
 			!memcmp(d->ids, r->ids, (size_t)r->n_ids * sizeof *r->ids))
 			return d;
 	return NULL;
@@ -238,10 +238,10 @@ static void look_up(struct sched *s, const struct request *r, struct prefix_matc
 	const int32_t size = s->memory->page_size;
 	int32_t most;
 
-	prefix_find(s->prefix, r->ids, asked(r), asked(r) - 1, s->step, m);
+	prefix_find(s->prefix, r->adapter, r->ids, asked(r), asked(r) - 1, s->step, m);
 	most = sched_pin_asks(s, r, m->n_blocks);
 	if (most < m->n_blocks)
-		prefix_find(s->prefix, r->ids, most * size, most * size, s->step, m);
+		prefix_find(s->prefix, r->adapter, r->ids, most * size, most * size, s->step, m);
 }
 
 static bool admit(struct sched *s)

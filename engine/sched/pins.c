@@ -58,8 +58,8 @@ static int32_t least_pages(const struct sched *s, const struct request *r)
 static bool crowds(const struct sched *s, const struct pin *more, const struct request *r,
 	int32_t left, char why[SCHED_WHY])
 {
-	const int32_t need =
-		least_pages(s, r) - pins_shared(s->prefix, s->memory->primary, more, r->ids, r->n_ids);
+	const int32_t need = least_pages(s, r) - pins_shared(s->prefix, s->memory->primary, more,
+												 r->adapter, r->ids, r->n_ids);
 
 	if (need <= left)
 		return false;
@@ -72,7 +72,7 @@ bool sched_never_fits(const struct sched *s, const struct request *r, char why[S
 {
 	const int32_t primary = s->memory->primary, all = s->memory->pages[primary].n_pages;
 	const int32_t need = least_pages(s, r), pinned = pins_pages(s->prefix, primary, NULL);
-	const int32_t shared = pins_shared(s->prefix, primary, NULL, r->ids, r->n_ids);
+	const int32_t shared = pins_shared(s->prefix, primary, NULL, r->adapter, r->ids, r->n_ids);
 	const int32_t tokens = r->how->given ? r->n_ids : r->n_ids + 1;
 
 	if (need > all)
@@ -164,11 +164,12 @@ void sched_pin(
 	struct sched *s, struct request *r, int32_t tokens, int64_t ttl_ns, char why[SCHED_WHY])
 {
 	struct pin like = { .number = r->id,
+		.adapter = r->adapter,
 		.ids = r->ids,
 		.asked = tokens,
 		.n_blocks = tokens / s->memory->page_size,
 		.ttl_ns = ttl_ns > 0 ? ttl_ns : INT64_MAX };
-	struct pin *p = pin_same(s->prefix, r->ids, like.n_blocks);
+	struct pin *p = pin_same(s->prefix, r->adapter, r->ids, like.n_blocks);
 	const struct kept before = all_kept(s, NULL), after = all_kept(s, &like);
 	struct err full = { 0 };
 	struct event ev;
@@ -263,7 +264,7 @@ void sched_pin_note(
 	struct sched *s, const struct request *r, int32_t n_blocks, int32_t hit, struct ev_lookup *l)
 {
 	int32_t blocks, tokens;
-	struct pin *p = pins_giving(s->prefix, r->ids, n_blocks, &blocks);
+	struct pin *p = pins_giving(s->prefix, r->adapter, r->ids, n_blocks, &blocks);
 
 	l->pinned = 0;
 	if (!p)

@@ -218,6 +218,7 @@ void request_event(const struct request *r, const char *spec, struct event *ev)
 	q->deadline = r->deadline;
 	q->top = r->top;
 	q->input = r->n_input ? r->n_input : EV_NULL_I;
+	q->adapter = ev_text(r->adapter_name);
 	if (r->bound) {
 		q->grammar = ev_text(r->bound->constraint->spec);
 		q->bound_from = r->bound->from;

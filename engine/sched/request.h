@@ -81,6 +81,8 @@ struct request {
 	int64_t admitted;  /* order of admission, from 1; 0: not yet */
 	int32_t overtaken; /* times that a later request was served before it */
 
+	int32_t adapter;                 /* of the model (model/adapters.h); 0: none */
+	const char *adapter_name;        /* the engine's; NULL: none */
 	struct bound *bound;             /* grammar/constraint.h; NULL: no grammar rules it */
 	char *user;                      /* NULL: nobody's */
 	int32_t priority, deadline, top; /* see struct engine_request */

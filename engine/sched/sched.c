@@ -111,7 +111,9 @@ struct request *sched_find(const struct sched *s, int64_t id)
 /* Positions from which r can go on by the prefix cache, at most n. */
 static int32_t cached_resume(struct sched *s, const struct request *r, int32_t n)
 {
-	return r->slot < 0 || request_wants_rows(r) ? 0 : prefix_length(s->prefix, r->ids, n, n);
+	return r->slot < 0 || request_wants_rows(r)
+			   ? 0
+			   : prefix_length(s->prefix, r->adapter, r->ids, n, n);
 }
 
 int32_t sched_resume(struct sched *s, const struct request *r, int32_t valid)
@@ -133,7 +135,7 @@ void sched_rewind(struct sched *s, struct request *r, int32_t valid)
 	} else {
 		struct prefix_match m;
 
-		prefix_find(s->prefix, r->ids, pos, pos, s->step, &m);
+		prefix_find(s->prefix, r->adapter, r->ids, pos, pos, s->step, &m);
 		memory_drop(s->memory, &r->table, r->id, 0);
 		sched_take_blocks(s, r, &m, pos);
 	}
@@ -148,7 +150,7 @@ void sched_register(struct sched *s, struct request *r)
 
 	if (!request_wants_rows(r))
 		for (; r->registered < full; r->registered++)
-			prefix_add(s->prefix, r->ids, r->registered, &r->table, r->id, s->step);
+			prefix_add(s->prefix, r->adapter, r->ids, r->registered, &r->table, r->id, s->step);
 	sched_pin_extend(s, r); /* before pages that it keeps are given back */
 	memory_give_back(s->memory, &r->table, r->id, r->computed);
 }

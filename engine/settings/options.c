@@ -56,6 +56,7 @@ struct engine_request engine_answer_request(const struct answer_settings *a)
 		.params = a->params,
 		.stop = setting_stops(&a->stop),
 		.grammar = a->grammar,
+		.adapter = a->adapter,
 		.user = a->user,
 		.priority = a->priority,
 		.deadline = a->deadline,

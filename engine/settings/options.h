@@ -66,6 +66,9 @@ struct engine_request {
 	 * so long (0: until engine_unpin()); 0: none. A request of kind pin does nothing else. */
 	int32_t pin;
 	int64_t pin_ttl_ns;
+	/* Name of the model's adapter that it is computed with; "off": none; NULL: the first, if there
+	 * are any */
+	const char *adapter;
 	int pooling; /* of kind embed: a code of `pooling` and 1; 0: as the model's file says */
 };
 

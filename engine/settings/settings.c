@@ -241,7 +241,9 @@ int setting_put(const struct setting *s, void *base, const char *value, struct e
 		if (!*value && !s->bare)
 			return err_set(e, ERR_USAGE, "%s: a file must be named", s->name);
 		/* fall through */
-	default: *(const char **)at = value; return 0;
+	default:
+		*(const char **)at = s->kept ? setting_keep("", value, strlen(value)) : value;
+		return !value || *(const char **)at ? 0 : err_set(e, ERR_MEMORY, "no memory for a setting");
 	}
 }
 

@@ -80,6 +80,7 @@ struct setting {
 	bool part;         /* of a lossy one: it says more of the one before it */
 	const char *exact; /* of a lossy one: a value besides its default that is exact; or NULL */
 	bool file;         /* a text that may name a file: see setting_names_file() */
+	bool kept;         /* a text that is kept for good, not the caller's */
 	const char *unit;  /* of a number, or NULL */
 	/* Of a choice, all its values; else the values that completion offers. more(0), more(1) …
 	 * follow; NULL ends them. */
@@ -184,6 +185,8 @@ void sample_params_emit(const struct sample_params *p, struct ev_request *q);
 void sample_params_print(const struct sample_params *p, char *buf, size_t cap);
 /* settings_spec.c. Whether it is one, and no file's name. */
 bool setting_is_spec(const struct setting *s, const char *value);
+/* head and text [size] as one, kept until the program ends; NULL: no memory. */
+const char *setting_keep(const char *head, const char *text, size_t size);
 int setting_spec_read(const struct setting *s, const char *value, const char **out, struct err *e);
 /* settings_bias.c. Puts in one more; -1 with ERR_USAGE: it is out of range, there already, or too
  * many. */

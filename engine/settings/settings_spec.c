@@ -27,7 +27,7 @@ bool setting_is_spec(const struct setting *s, const char *value)
 	return false;
 }
 
-static const char *keep(const char *head, const char *text, size_t size)
+const char *setting_keep(const char *head, const char *text, size_t size)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static struct kept *all;
@@ -67,13 +67,13 @@ int setting_spec_read(const struct setting *s, const char *value, const char **o
 	if (!*value)
 		return err_set(e, ERR_USAGE, "%s: %s is needed", s->name, s->arg);
 	if (setting_is_spec(s, value)) {
-		kept = keep("", value, strlen(value));
+		kept = setting_keep("", value, strlen(value));
 	} else {
 		text = with_files_read(value, "the file", &size, &why);
 		if (!text)
 			return err_set(
 				e, ERR_USAGE, "%s %.60s: no such kind (%s); %s", s->name, value, s->arg, why.text);
-		kept = keep(head_of(text), text, size);
+		kept = setting_keep(head_of(text), text, size);
 		free(text);
 	}
 	if (!kept)

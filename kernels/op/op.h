@@ -173,6 +173,7 @@ struct k_row {
 	int32_t seq;
 	int32_t observe; /* index into the observation buffers of an op, or -1 */
 	int32_t input;   /* positions 0 … input - 1 are an encoder's; 0: there is none */
+	int32_t adapter; /* 1 …: which of the model's its request has (adapter.h); 0: none */
 };
 
 /* A further page to store a row's key and value in: that of another sequence at the same position.

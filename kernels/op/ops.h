@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/op/activate.h"
+#include "kernels/op/adapter.h"
 #include "kernels/op/add.h"
 #include "kernels/op/bonus.h"
 #include "kernels/op/cap.h"
@@ -54,6 +55,8 @@
 	X(wkv)                                                                                         \
 	X(bonus)                                                                                       \
 	X(taylor)                                                                                      \
+	X(shrink)                                                                                      \
+	X(expand)                                                                                      \
 	X(key_range)                                                                                   \
 	X(turn)
 

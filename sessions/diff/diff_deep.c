@@ -68,6 +68,17 @@ static int compute_as_recorded(struct deep *k, int side, struct err *e)
 	return lossy_apply(&l, k->engine[side], e);
 }
 
+/* Its engines are opened without adapters. */
+static int check_adapters(const struct diff *d, struct err *e)
+{
+	for (int i = 0; i < 2; i++)
+		if (d->h[i]->n_adapters)
+			return err_set(e, ERR_USAGE,
+				"%s was recorded with adapters (--lora), whose rows diff --deep cannot compute",
+				d->h[i]->path);
+	return 0;
+}
+
 static int compare_pair(
 	struct deep *k, const struct stretch *s, struct diff_distance *out, struct err *e)
 {
@@ -127,7 +138,7 @@ int diff_deep(
 		}
 	if (!longest)
 		return 0;
-	rc = open_engines(&k, longest, e);
+	rc = check_adapters(d, e) || open_engines(&k, longest, e) ? -1 : 0;
 	for (int32_t i = 0; !rc && i < d->n_pairs; i++)
 		if (stretch_of(d, &d->pair[i], &s))
 			rc = compare_pair(&k, &s, &out[i], e);

@@ -6,10 +6,10 @@
 #include "trace/reader.h"
 
 /* What requests and tokens are made of. */
-static const uint64_t needed = EV_BIT(session) | EV_BIT(attached) | EV_BIT(setting) |
-							   EV_BIT(vocab) | EV_BIT(request) | EV_BIT(token) | EV_BIT(draft) |
-							   EV_BIT(score) | EV_BIT(embedding) | EV_BIT(rewind) | EV_BIT(fork) |
-							   EV_BIT(denoise) | EV_BIT(finish) | EV_BIT(closed);
+static const uint64_t needed = EV_BIT(session) | EV_BIT(adapter) | EV_BIT(attached) |
+							   EV_BIT(setting) | EV_BIT(vocab) | EV_BIT(request) | EV_BIT(token) |
+							   EV_BIT(draft) | EV_BIT(score) | EV_BIT(embedding) | EV_BIT(rewind) |
+							   EV_BIT(fork) | EV_BIT(denoise) | EV_BIT(finish) | EV_BIT(closed);
 
 /* By SQL: they are many, and have many columns. */
 static void count_steps(struct history *h)
@@ -86,6 +86,7 @@ static void request_free(struct history_request *r)
 	free(r->spec);
 	free(r->stop);
 	free(r->grammar);
+	free(r->adapter);
 	free(r->why);
 }
 
@@ -101,6 +102,11 @@ void history_close(struct history *h)
 		free(h->setting[i].value);
 	}
 	free(h->setting);
+	for (int32_t i = 0; i < h->n_adapters; i++) {
+		free(h->adapter[i].name);
+		free(h->adapter[i].sha256);
+	}
+	free(h->adapter);
 	ev_texts_free(&h->texts);
 	free(h->request);
 	free(h->model_path);

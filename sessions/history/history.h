@@ -54,6 +54,7 @@ struct history_request {
 	int32_t priority, deadline;
 	int32_t bound_from; /* position of the first token that its grammar rules; 0: there is none */
 	char *text, *user, *spec, *stop, *grammar; /* as recorded; "" if absent */
+	char *adapter;                             /* likewise; "off" if absent */
 	char *why;                                 /* details of `finish` */
 	char broken[96];                           /* "": complete */
 };
@@ -61,6 +62,10 @@ struct history_request {
 struct history_setting { /* given at the start, or changed */
 	int64_t seq;
 	char *name, *value;
+};
+
+struct history_adapter {
+	char *name, *sha256;
 };
 
 struct history {
@@ -75,6 +80,8 @@ struct history {
 	struct ev_texts texts;           /* what tokens decode to */
 	struct history_setting *setting; /* as they were logged */
 	int32_t n_settings, cap_settings;
+	struct history_adapter *adapter; /* beside the model */
+	int32_t n_adapters, cap_adapters;
 	struct reader *reader;
 	/* while it is read: the step that the newest scores belong to, and the newest draft that
 	 * modified rejection verified */

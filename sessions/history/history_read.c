@@ -74,6 +74,17 @@ static int on_setting(struct history *h, int64_t seq, const struct ev_setting *v
 	return s->name && s->value ? 0 : no_memory(h, e);
 }
 
+static int on_adapter(struct history *h, const struct ev_adapter *v, struct err *e)
+{
+	struct history_adapter *a;
+
+	if (!ARRAY_ROOM(h->adapter, h->cap_adapters, h->n_adapters + 1))
+		return no_memory(h, e);
+	a = &h->adapter[h->n_adapters++];
+	*a = (struct history_adapter){ copy_text(v->name), copy_text(v->sha256) };
+	return a->name && a->sha256 ? 0 : no_memory(h, e);
+}
+
 static int on_vocab(struct history *h, const struct ev_vocab *v, struct err *e)
 {
 	return !in_vocab(h, v->id) || ev_texts_keep(&h->texts, v) ? 0 : no_memory(h, e);
@@ -132,8 +143,9 @@ static bool copy_texts(struct history_request *r, const struct ev_request *q)
 	r->stop = copy_text(q->stop);
 	r->spec = copy_text(q->spec);
 	r->grammar = copy_text(q->grammar);
+	r->adapter = q->adapter.size ? copy_text(q->adapter) : strdup("off");
 	r->why = strdup("");
-	return r->text && r->user && r->stop && r->spec && r->grammar && r->why;
+	return r->text && r->user && r->stop && r->spec && r->grammar && r->adapter && r->why;
 }
 
 static int on_request(struct history *h, int64_t seq, const struct ev_request *q, struct err *e)
@@ -352,6 +364,7 @@ int history_event(struct history *h, const struct event *ev, struct err *e)
 	case EV_session: return on_session(h, &ev->u.session, e);
 	case EV_attached: h->attached = true; break;
 	case EV_setting: return on_setting(h, ev->seq, &ev->u.setting, e);
+	case EV_adapter: return on_adapter(h, &ev->u.adapter, e);
 	case EV_vocab: return on_vocab(h, &ev->u.vocab, e);
 	case EV_request: return on_request(h, ev->seq, &ev->u.request, e);
 	case EV_token: return on_token(h, ev->seq, &ev->u.token, e);

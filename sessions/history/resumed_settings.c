@@ -74,7 +74,8 @@ static int take_request(struct restore *s, const struct resumed_turn *t)
 		.user = *t->r->user ? t->r->user : NULL,
 		.priority = t->r->priority,
 		.deadline = t->r->deadline,
-		.grammar = *t->r->grammar ? t->r->grammar : "off" };
+		.grammar = *t->r->grammar ? t->r->grammar : "off",
+		.adapter = t->r->adapter };
 
 	for (const struct setting *row = answer_settings; row->name; row++)
 		if (is_of_request(row) && row->type != SETTING_STOPS && !s->given(s->arg, row->name))

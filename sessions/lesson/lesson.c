@@ -263,6 +263,12 @@ static int read_question(struct lesson_part *p, const char **why)
 	return question && *question && formed && p->sql && *p->sql ? 0 : -1;
 }
 
+/* The last line may name adapters by "lora NAME": see lesson_options(). */
+static bool names_adapter(const char *line, size_t n)
+{
+	return !line[n] && n > 5 && !strncmp(line, "lora ", 5) && !strpbrk(line + 5, "/,: ");
+}
+
 /* A stranger's lesson starts no more than a few threads, and chooses no file. */
 static int check_start(const char *text)
 {
@@ -277,7 +283,7 @@ static int check_start(const char *text)
 			if (n == strlen(names[k]) + 2 && !strncmp(line, names[k], n - 2) &&
 				line[n - 2] == ' ' && line[n - 1] >= '1' && line[n - 1] <= '8')
 				break;
-		if (!names[k])
+		if (!names[k] && !names_adapter(line, n))
 			return -1;
 	}
 	return text && *text ? 0 : -1;
@@ -291,7 +297,7 @@ static int check_part(struct lesson_part *p, const char **why)
 	*why = "the name of a model is needed, on one line and without a folder";
 	if (p->kind == LESSON_MODEL)
 		return p->text && *p->text && !strpbrk(p->text, "\n/") ? 0 : -1;
-	*why = "a line as \"tensor-parallel 2\" is needed, with 1 to 8";
+	*why = "a line as \"tensor-parallel 2\" is needed, with 1 to 8, or \"lora NAME\" as the last";
 	if (p->kind == LESSON_START)
 		return check_start(p->text);
 	*why = "a view is needed: look pages";

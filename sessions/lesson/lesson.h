@@ -35,7 +35,7 @@ enum lesson_kind {
 	LESSON_ITEM, /* of a list */
 	LESSON_CODE,
 	LESSON_MODEL, /* which file is read with it */
-	LESSON_START, /* how many ranks it is read with */
+	LESSON_START, /* how many ranks it is read with, or which adapter */
 	LESSON_PAGE,  /* the reader goes on by Enter */
 	LESSON_DO,
 	LESSON_LOOK,

@@ -2,8 +2,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/models.h"
 #include "base/text.h"
 #include "sessions/lesson/lesson.h"
+
+/* Of the program's own files, not of those that lie here. */
+static int take_adapter(const char *name, struct engine_options *to, struct err *e)
+{
+	char *path = models_own(name);
+
+	to->lora = name;
+	if (!path)
+		return err_set(e, ERR_INPUT, "lora %.60s: there is no adapter of this name", name);
+	free(path);
+	return 0;
+}
 
 int lesson_options(const struct lesson *l, struct engine_options *to, struct err *e)
 {
@@ -13,6 +26,8 @@ int lesson_options(const struct lesson *l, struct engine_options *to, struct err
 		char name[64];
 
 		n = strcspn(line, "\n");
+		if (!strncmp(line, "lora ", 5))
+			return take_adapter(line + 5, to, e);
 		snprintf(name, sizeof name, "%.*s", (int)n - 2, line); /* a digit follows: check_start() */
 		if (setting_put(setting_find(engine_settings, name), to, (char[]){ line[n - 1], 0 }, e))
 			return -1;
@@ -20,8 +35,8 @@ int lesson_options(const struct lesson *l, struct engine_options *to, struct err
 	return 0;
 }
 
-/* On the ranks that it begins with; a lesson without such a line, on any. */
-static bool has_ranks(const struct lesson *l, const struct engine_options *now)
+/* On the ranks and with the adapter that it begins with; a lesson without such a line, on any. */
+static bool has_start(const struct lesson *l, const struct engine_options *now)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
 	struct err ignored = { 0 };
@@ -30,14 +45,15 @@ static bool has_ranks(const struct lesson *l, const struct engine_options *now)
 		   (!lesson_options(l, &o, &ignored) && o.tensor_parallel == now->tensor_parallel &&
 			   o.pipeline_parallel == now->pipeline_parallel &&
 			   o.sequence_parallel == now->sequence_parallel &&
-			   o.prefill_ranks == now->prefill_ranks);
+			   o.prefill_ranks == now->prefill_ranks &&
+			   (!o.lora || (now->lora && !strcmp(o.lora, now->lora))));
 }
 
 bool lesson_fits(const struct lesson *l, const char *path, const struct engine_options *now)
 {
 	const size_t n = path ? strlen(path) : 0, k = l->model ? strlen(l->model) : 0;
 
-	return has_ranks(l, now) && (!l->model || !path || (k <= n && !strcmp(path + n - k, l->model)));
+	return has_start(l, now) && (!l->model || !path || (k <= n && !strcmp(path + n - k, l->model)));
 }
 
 struct lesson *lesson_open(const char *name, struct err *e)

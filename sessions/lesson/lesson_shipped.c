@@ -25,6 +25,7 @@
 	X(BATCH, knee, "the-knee")                                                                     \
 	X(BATCH, prefix, "prefix-caching")                                                             \
 	X(BATCH, declared, "declared-prefixes")                                                        \
+	X(BATCH, adapters, "adapters")                                                                 \
 	X(AHEAD, guessing, "guessing-ahead")                                                           \
 	X(AHEAD, trees, "trees-and-trained-drafters")                                                  \
 	X(AHEAD, heads, "heads-together")                                                              \

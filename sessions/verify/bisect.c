@@ -128,13 +128,14 @@ static void on_event(void *arg, const struct event *ev)
 static int hash_rows(
 	const struct run *r, struct engine *engine, bool until_parted, struct hashing *h, struct err *e)
 {
-	const struct engine_request q =
+	struct engine_request q =
 		engine_own_request(EV_REQUEST_KIND_score, r->ids, r->n + 1, 0, "bisect");
 
 	if (engine_add_sink(engine, on_event, h))
 		return err_set(e, ERR_MEMORY, "the engine takes no sink");
 	engine_begin(engine, NULL);
 	engine_observe(engine, false);
+	q.adapter = r->o->adapter;
 	if (engine_submit(engine, &q, e) < 0)
 		return -1;
 	while (!engine_idle(engine) && !is_stopped(r) && !(until_parted && h->parted))
@@ -293,7 +294,7 @@ static int bisect_look(const struct run *r, const struct bisect_end *end, probe_
 	bisect_say(r, "stages of %s", end);
 	engine = is_stopped(r) ? NULL : open_end(r, end, e);
 	if (engine)
-		rc = probe_stages(engine, r->ids, r->b->pos + 1, fn, k, e);
+		rc = probe_stages(engine, r->o->adapter, r->ids, r->b->pos + 1, fn, k, e);
 	else
 		err_set(e, ERR_INTERRUPTED, "stopped");
 	engine_close(engine);

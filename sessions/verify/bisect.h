@@ -51,6 +51,7 @@ struct bisect_options {
 	struct lossy_settings lossy;  /* settings to compute with; n = 0: the engine's defaults */
 	const char *used_backend, *used_isa; /* back end that found the difference; or NULL */
 	const char *recorded_backend, *recorded_isa;
+	const char *adapter;     /* of the request, as in an engine_request */
 	const atomic_bool *stop; /* or NULL */
 	void (*progress)(void *arg, const char *what);
 	void *arg;

@@ -274,11 +274,12 @@ static int try_drawn(struct run *r, const struct history_request *q, const int32
 	const struct verify_difference *d = &sum->first.first;
 	int32_t next = d->row + 1;
 	struct next_row n = { .pos = q->row[d->row].pos + 1, .hash = EV_NULL_I };
-	const struct engine_request s =
+	struct engine_request s =
 		engine_own_request(EV_REQUEST_KIND_score, ids, n.pos + 1, 0, "verify");
 
 	if (next >= q->take[d->take].first + q->take[d->take].n || q->row[next].hash == EV_NULL_I)
 		return 0;
+	s.adapter = q->adapter;
 	if (engine_add_sink(r->session.engine, on_next, &n) ||
 		engine_submit(r->session.engine, &s, r->e) < 0)
 		return -1;
@@ -307,6 +308,7 @@ static int find_cause(struct run *r)
 		.recorded_isa = r->h->isa,
 		.used_backend = r->sum->backend,
 		.used_isa = r->sum->isa,
+		.adapter = q->adapter,
 		.stop = r->o->stop,
 		.progress = bisecting,
 		.arg = r };

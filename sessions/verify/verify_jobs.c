@@ -175,6 +175,7 @@ static int submit(
 		.sample = r->sample,
 		.text = "verify",
 		.grammar = r->grammar,
+		.adapter = r->adapter,
 		.bound_from = r->bound_from,
 		.n_prompt = r->row[job->first].pos };
 

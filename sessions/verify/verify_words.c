@@ -69,6 +69,47 @@ int verify_model(
 		h->model_sha256[0] ? "…)" : "");
 }
 
+/* The file of the list that is called so, with its scale cut off, malloc'd; NULL: there is none. */
+static char *file_called(const char *list, const char *name)
+{
+	const size_t n = strlen(name);
+
+	for (const char *item = list, *end; *item; item = *end ? end + 1 : end) {
+		const char *base = item;
+
+		end = item + strcspn(item, ",");
+		for (const char *c = item; c < end; c++)
+			base = *c == '/' ? c + 1 : base;
+		if ((size_t)(end - base) >= n && !strncmp(base, name, n) &&
+			(base + n == end || base[n] == '.' || base[n] == ':'))
+			return strndup(item, (size_t)(base - item) + n + (base[n] == '.' ? 5 : 0));
+	}
+	return NULL;
+}
+
+int verify_adapters(const struct history *h, const char *given, char **lora, struct err *e)
+{
+	const struct history_setting *s = history_setting(h, "lora", INT64_MAX);
+	const char *list = given ? given : s ? s->value : "";
+	char sha[SHA256_HEX];
+
+	*lora = NULL;
+	for (int32_t i = 0; i < h->n_adapters; i++) {
+		const struct history_adapter *a = &h->adapter[i];
+		char *path = file_called(list, a->name), name[80];
+		const bool same = path && !file_sha256_cached(path, sha, NULL) && !strcmp(sha, a->sha256);
+
+		free(path);
+		text_cleaned(name, sizeof name, a->name, strlen(a->name));
+		if (!same)
+			return err_set(e, ERR_INPUT,
+				"the adapter %s of this recording (SHA-256 %.12s…) is not among the files of %s; "
+				"name it with --lora FILE",
+				name, a->sha256, given ? "--lora" : "its setting lora");
+	}
+	return h->n_adapters ? take(list, lora, e) : 0;
+}
+
 /* ---- a difference in words ---- */
 
 static const char *hex(int64_t hash, char *buf)

@@ -140,6 +140,7 @@ static int submit(struct rerun *w, int32_t which, struct err *e)
 		.sample = h->sample,
 		.text = "",
 		.grammar = h->grammar,
+		.adapter = h->adapter,
 		.bound_from = h->bound_from,
 		.user = *h->user ? h->user : NULL,
 		.priority = h->priority,

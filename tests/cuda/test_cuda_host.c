@@ -543,9 +543,9 @@ static void test_look(void **state)
 	struct probe *a, *b;
 
 	(void)state;
-	assert_int_equal(probe_open(&a, c, ids, 8, -1, NULL, NULL, &err), 0);
+	assert_int_equal(probe_open(&a, c, NULL, ids, 8, -1, NULL, NULL, &err), 0);
 	for (int i = 0; i < 2; i++) { /* the second has the model already */
-		if (probe_open(&b, e, ids, 8, -1, NULL, NULL, &err))
+		if (probe_open(&b, e, NULL, ids, 8, -1, NULL, NULL, &err))
 			fail_msg("%s", err.text);
 		assert_true(a->stats.hash == b->stats.hash && a->n_layers == b->n_layers);
 		assert_memory_equal(a->attention, b->attention,

@@ -359,6 +359,56 @@ static void taylor(struct k_op *op, struct room *m, int v)
 		.n = n };
 }
 
+/* Rows by turns with none of three adapters, and with one; v: of matrices that only some have. */
+static struct k_row *adapted_rows(struct room *m, int32_t n)
+{
+	struct k_row *rows = positions(m, n);
+
+	for (int32_t r = 0; m->fresh && r < n; r++)
+		rows[r].adapter = r % 4;
+	return rows;
+}
+
+static void adapted(struct k_adapted *of, struct room *m, int32_t cols, int32_t width)
+{
+	*of = (struct k_adapted){ .a = floats(m, 3 * 5 * cols),
+		.b = floats(m, 3 * 5 * width),
+		.rank = numbers(m, 3, 6),
+		.scale = floats(m, 3),
+		.width = width };
+}
+
+static void shrink(struct k_op *op, struct room *m, int v)
+{
+	const int32_t n = v ? 5 : 1, cols = v == 1 ? 77 : 160;
+
+	op->u.shrink = (struct k_shrink){ .in = acts(m, n, cols, v == 1, v != 1),
+		.floats = v == 1,
+		.t = floats(m, n * 2 * 5),
+		.n_of = 2,
+		.most = 5,
+		.n = n,
+		.rows = adapted_rows(m, n) };
+	adapted(&op->u.shrink.of[v % 2], m, cols, 40);
+	if (v == 2)
+		adapted(&op->u.shrink.of[1], m, cols, 33);
+}
+
+static void expand(struct k_op *op, struct room *m, int v)
+{
+	const int32_t n = v ? 5 : 1;
+
+	op->u.expand = (struct k_expand){
+		.t = floats(m, n * 2 * 5), .n_of = 2, .most = 5, .n = n, .rows = adapted_rows(m, n)
+	};
+	op->u.expand.of[0].width = 70;
+	adapted(&op->u.expand.of[1], m, 32, 33);
+	if (v == 2)
+		adapted(&op->u.expand.of[0], m, 32, 70);
+	for (int i = 0; i < 2; i++)
+		op->u.expand.y[i] = floats(m, n * op->u.expand.of[i].width);
+}
+
 static void rounds(struct k_op *op, struct room *m, int v)
 {
 	const int32_t n = v % 2 ? 3 : 1, dim = v % 2 ? 77 : 4128;
@@ -747,6 +797,8 @@ static const struct {
 	{ "wkv", K_OP_wkv, 2, wkv },
 	{ "bonus", K_OP_bonus, 3, bonus },
 	{ "taylor", K_OP_taylor, 2, taylor },
+	{ "shrink", K_OP_shrink, 3, shrink },
+	{ "expand", K_OP_expand, 3, expand },
 	{ "round", K_OP_round, 2 * K_N_ROUNDS, rounds },
 	{ "route", K_OP_route, 8, route },
 	{ "gated", K_OP_gated, 7, gated },

@@ -53,7 +53,7 @@ static void count_off(const struct prefix *p, const struct pin *pin, int32_t *of
 			if (keeps(p->memory, g, pin->n_blocks, b))
 				of_page[g][p->node[node].page[g]]--;
 	}
-	assert(node == -1);
+	assert(node == -1 - pin->adapter);
 }
 
 void pins_check(const struct prefix *p)
@@ -100,7 +100,7 @@ void prefix_check(const struct prefix *p)
 
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		const struct prefix_node *n = &p->node[i];
-		uint64_t key = n->parent < 0 ? 0 : p->node[n->parent].key;
+		uint64_t key = n->parent < 0 ? (uint64_t)(-1 - n->parent) : p->node[n->parent].key;
 		int32_t pages = 0;
 
 		if (!n->live)

@@ -52,9 +52,11 @@ static int ask(
 {
 	const struct tl_token *k =
 		timeline_whole(t, timeline_branch_token(t, (struct tl_branch){ r->id, -1, 0 }, pos));
-	struct lens_query q = {
-		.n = pos, .request = r->id, .hash = k ? k->hash : EV_NULL_I, .lossy = view_lossy(t)
-	};
+	struct lens_query q = { .n = pos,
+		.request = r->id,
+		.hash = k ? k->hash : EV_NULL_I,
+		.lossy = view_lossy(t),
+		.adapter = r->adapter };
 	int32_t *ids = tokens_to(t, r, pos, e);
 	int result;
 

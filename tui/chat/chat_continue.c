@@ -46,6 +46,7 @@ static int recall(struct chat *c, const struct resumed_turn *t, struct err *e)
 		.priority = t->r->priority,
 		.deadline = t->r->deadline,
 		.grammar = t->r->grammar,
+		.adapter = t->r->adapter,
 		.bound_from = t->r->bound_from };
 
 	return chat_recall(c, &q, t->token, t->n - t->n_prompt, t->reason, e);

@@ -65,6 +65,7 @@ struct pinning {
 	int64_t ttl_ns, request;
 	char name[64];
 	struct engine_pin made; /* pin 0: refused */
+	const char *adapter;
 	struct err err;
 };
 
@@ -77,6 +78,7 @@ static void ask_pin(struct engine *engine, void *arg)
 		.n_ids = (int32_t)p->ids.n,
 		.params = SAMPLE_DEFAULTS,
 		.text = p->name,
+		.adapter = p->adapter,
 		.pin = (int32_t)p->ids.n,
 		.pin_ttl_ns = p->ttl_ns };
 	int32_t n, size;
@@ -127,7 +129,7 @@ static int pin_text(struct app *a, const char *arg, struct err *e)
 {
 	char *path = strdup(arg), *text = NULL;
 	const char *name;
-	struct pinning p = { 0 };
+	struct pinning p = { .adapter = a->chat->settings.adapter };
 	int rc = -1;
 
 	if (!path)

@@ -23,6 +23,7 @@ struct job {
 	int32_t *ids, n, token;
 	int64_t request, hash;
 	struct lossy_settings lossy;
+	char *adapter; /* of the request; "off": none */
 	struct probe *probe;
 	struct err err;
 };
@@ -45,6 +46,7 @@ struct lens {
 static void job_free(struct job *j)
 {
 	free(j->ids);
+	free(j->adapter);
 	probe_close(j->probe);
 	*j = (struct job){ 0 };
 }
@@ -78,7 +80,7 @@ static void compute(struct engine *engine, void *arg)
 	if (!l->actor && lossy_apply(&j->lossy, engine, &j->err))
 		return;
 	if (!atomic_load(&l->abandon))
-		probe_open(&j->probe, engine, j->ids, j->n, j->token, progress, l, &j->err);
+		probe_open(&j->probe, engine, j->adapter, j->ids, j->n, j->token, progress, l, &j->err);
 }
 
 static void stage(struct lens *l, enum stage s)
@@ -289,8 +291,11 @@ int lens_query(struct lens *l, const struct lens_query *ask, struct err *e)
 		.lossy = ask->lossy };
 
 	j.ids = malloc((size_t)ask->n * sizeof *j.ids);
-	if (!j.ids)
+	j.adapter = strdup(ask->adapter && *ask->adapter ? ask->adapter : "off");
+	if (!j.ids || !j.adapter) {
+		job_free(&j);
 		return err_no_memory(e, "a look at %d tokens", ask->n);
+	}
 	memcpy(j.ids, ask->ids, (size_t)ask->n * sizeof *j.ids);
 	job_free(&l->next);
 	l->next = j;

@@ -38,6 +38,7 @@ struct lens_query {
 	int32_t n, token;
 	int64_t request, hash;
 	struct lossy_settings lossy; /* in a replay: as recorded */
+	const char *adapter;         /* of the request; NULL: none */
 };
 
 /* For a chat. The actor must outlive it. */

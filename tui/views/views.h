@@ -38,7 +38,8 @@
 	X(RUNS, runs)                                                                                  \
 	X(RANKS, ranks)                                                                                \
 	X(TRAINING, training)                                                                          \
-	X(LAYERS, layers)
+	X(LAYERS, layers)                                                                              \
+	X(ADAPTERS, adapters)
 
 /* Index in views[] and in the arrays of struct view_state. */
 enum view_index {

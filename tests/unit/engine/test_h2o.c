@@ -293,7 +293,7 @@ static void test_probe(void **state)
 	want_text(&o, ids);
 	world_open(&got, &o);
 	for (int32_t n = N; n < CTX; n += 37) {
-		assert_int_equal(probe_open(&p, got.e, ids, n, -1, NULL, NULL, &err), 0);
+		assert_int_equal(probe_open(&p, got.e, NULL, ids, n, -1, NULL, NULL, &err), 0);
 		assert_int_equal((int64_t)p->stats.hash, want.of[1].hash[n]);
 		probe_close(p);
 	}

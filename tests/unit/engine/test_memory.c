@@ -344,7 +344,7 @@ static void check_pins(struct world *w)
 		memcpy(ids, p->ids, (size_t)n * sizeof *ids);
 		ids[n] = -7; /* nobody's */
 		if (p->reached == p->n_blocks)
-			assert_int_equal(prefix_length(&w->prefix, ids, n + 1, n), n);
+			assert_int_equal(prefix_length(&w->prefix, 0, ids, n + 1, n), n);
 	}
 }
 

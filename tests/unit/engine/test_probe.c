@@ -71,7 +71,7 @@ static struct probe *look(struct world *w, int32_t n, int32_t token)
 	struct probe *p;
 	struct err e = { 0 };
 
-	if (probe_open(&p, w->e, w->ids, n, token, NULL, NULL, &e))
+	if (probe_open(&p, w->e, NULL, w->ids, n, token, NULL, NULL, &e))
 		fail_msg("%s", e.text);
 	return p;
 }
@@ -169,7 +169,7 @@ static void test_stages(void **state)
 
 	(void)state;
 	world_open(&w, "ref", NULL);
-	if (probe_stages(w.e, w.ids, N_PROMPT + 3, on_stage, &first, &e))
+	if (probe_stages(w.e, NULL, w.ids, N_PROMPT + 3, on_stage, &first, &e))
 		fail_msg("%s", e.text);
 	engine_close(w.e);
 	/* embed; a layer: norm, q k v, q, mixed, x, norm, gate up, act, x; norm and logits */
@@ -178,14 +178,14 @@ static void test_stages(void **state)
 		struct stages other = { .value = value, .compare = true, .changed = -1 };
 
 		world_open(&w, "cpu", isa[i]);
-		assert_int_equal(probe_stages(w.e, w.ids, N_PROMPT + 3, on_stage, &other, &e), 0);
+		assert_int_equal(probe_stages(w.e, NULL, w.ids, N_PROMPT + 3, on_stage, &other, &e), 0);
 		assert_int_equal(other.changed, -1);
 		assert_int_equal(other.n_values, first.n_values);
 		assert_true(other.parts == first.parts);
 		/* another token at the end: from the first stage on */
 		w.ids[N_PROMPT + 2]++;
 		other = (struct stages){ .value = value, .compare = true, .changed = -1 };
-		assert_int_equal(probe_stages(w.e, w.ids, N_PROMPT + 3, on_stage, &other, &e), 0);
+		assert_int_equal(probe_stages(w.e, NULL, w.ids, N_PROMPT + 3, on_stage, &other, &e), 0);
 		assert_int_equal(other.changed, 0);
 		engine_close(w.e);
 	}
@@ -211,14 +211,14 @@ static void test_limits(void **state)
 	assert_int_equal(p->n, 1);
 	assert_true(probe_attention(p, 0, 0)[0] == 1.0f);
 	probe_close(p);
-	assert_int_equal(probe_open(&p, w.e, w.ids, 0, -1, NULL, NULL, &e), -1);
+	assert_int_equal(probe_open(&p, w.e, NULL, w.ids, 0, -1, NULL, NULL, &e), -1);
 	e.code = 0;
-	assert_int_equal(probe_open(&p, w.e, w.ids, 257, -1, NULL, NULL, &e), -1);
+	assert_int_equal(probe_open(&p, w.e, NULL, w.ids, 257, -1, NULL, NULL, &e), -1);
 	assert_int_equal(e.code, ERR_USAGE);
 	e.code = 0;
-	assert_int_equal(probe_open(&p, w.e, w.ids, 9, 1 << 30, NULL, NULL, &e), -1);
+	assert_int_equal(probe_open(&p, w.e, NULL, w.ids, 9, 1 << 30, NULL, NULL, &e), -1);
 	e.code = 0;
-	assert_int_equal(probe_open(&p, w.e, w.ids, 100, -1, stop_at_once, &calls, &e), -1);
+	assert_int_equal(probe_open(&p, w.e, NULL, w.ids, 100, -1, stop_at_once, &calls, &e), -1);
 	assert_int_equal(e.code, ERR_INTERRUPTED);
 	assert_int_equal(calls, 1);
 	engine_close(w.e);

@@ -304,7 +304,7 @@ static void extend(struct engine *e, const struct hypothesis *h, int from, struc
 	struct probe *p;
 	struct err err = { 0 };
 
-	if (probe_open(&p, e, h->id, h->n, -1, NULL, NULL, &err))
+	if (probe_open(&p, e, NULL, h->id, h->n, -1, NULL, NULL, &err))
 		fail_msg("%s", err.text);
 	take_bias(p->logits, &p->stats);
 	for (int id = 0; id < VOCAB; id++)

@@ -197,6 +197,15 @@ static void layers(void)
 		(double)k_round_float(0.3f, 3, -6, 448), (double)k_round_float(0.3f, 2, -14, 57344));
 }
 
+/* Rule 26. */
+static void adapters(void)
+{
+	const float t = k_fma(2, 1, k_fma(1, 1, 0)), u = k_fma(3, t, 0);
+
+	say("y = 1, A = 1 2, B = 3, x = 1 1, s = 0.5: t = %g, y = %g", (double)t,
+		(double)k_fma(0.5f, u, 1));
+}
+
 /* malloc'd: all lines. */
 static char *examples(void)
 {
@@ -212,6 +221,7 @@ static char *examples(void)
 	draws();
 	layers();
 	vectors();
+	adapters();
 	fclose(out);
 	return text;
 }
