@@ -100,7 +100,8 @@ static int open_file(struct engine *e, const struct engine_options *o, struct er
 
 	if (gguf_open(&g, o->model, err))
 		return -1;
-	failed = open_parts_of_model(e, o, g, &ctx, err);
+	failed = adapters_are(g) ? gguf_bad(g, err, "an adapter, which a model takes by --lora")
+							 : open_parts_of_model(e, o, g, &ctx, err);
 	if (!failed && e->model->config.vocab != tokenizer_n_vocab(e->tokenizer))
 		failed = err_set(err, ERR_INPUT, "%s: %d tokens in the vocabulary, %d in the embedding",
 			o->model, tokenizer_n_vocab(e->tokenizer), e->model->config.vocab);

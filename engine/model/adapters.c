@@ -12,12 +12,12 @@
 
 /* ---- the files ---- */
 
-static bool is_lora(const struct gguf *g, struct err *e)
+bool adapters_are(const struct gguf *g)
 {
 	struct gguf_text general = { "", 0 }, type = { "", 0 };
 
-	gguf_opt_text(g, "general.type", &general, e);
-	gguf_opt_text(g, "adapter.type", &type, e);
+	gguf_opt_text(g, "general.type", &general, NULL);
+	gguf_opt_text(g, "adapter.type", &type, NULL);
 	return gguf_text_is(&general, "adapter") && gguf_text_is(&type, "lora");
 }
 
@@ -25,7 +25,7 @@ static int check_file(const struct gguf *g, const struct gguf *model, struct err
 {
 	struct gguf_text own = { "", 0 }, base = { "", 0 };
 
-	if (!is_lora(g, e))
+	if (!adapters_are(g))
 		return gguf_bad(
 			g, e, "no LoRA adapter: general.type is not \"adapter\", or adapter.type not \"lora\"");
 	if (gguf_array_length(g, "adapter.alora.invocation_tokens") >= 0)

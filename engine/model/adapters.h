@@ -37,6 +37,8 @@ struct adapters {
 	void *memory;
 };
 
+/* Whether a file is an adapter, and no model. */
+bool adapters_are(const struct gguf *g);
 /* list: "FILE[:SCALE],…", files also by their names as models_find() knows them. w: the plan of the
  * model's weights, of the file g; what adapters have for no matrix of it is an error that says
  * which. *out NULL: the list is empty. */

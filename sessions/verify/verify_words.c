@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/models.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "kernels/kernels.h"
@@ -96,9 +97,11 @@ int verify_adapters(const struct history *h, const char *given, char **lora, str
 	*lora = NULL;
 	for (int32_t i = 0; i < h->n_adapters; i++) {
 		const struct history_adapter *a = &h->adapter[i];
-		char *path = file_called(list, a->name), name[80];
-		const bool same = path && !file_sha256_cached(path, sha, NULL) && !strcmp(sha, a->sha256);
+		char *called = file_called(list, a->name), *path = NULL, name[80];
+		const bool same = called && !models_find(called, &path, NULL) &&
+						  !file_sha256_cached(path, sha, NULL) && !strcmp(sha, a->sha256);
 
+		free(called);
 		free(path);
 		text_cleaned(name, sizeof name, a->name, strlen(a->name));
 		if (!same)

@@ -183,6 +183,8 @@ static void say_reason(struct why *w, const struct miss *m)
 		break;
 	case EV_PREFIX_empty:
 		why_say(w, "Nothing cached began like the prompt of request %lld.", m->request);
+		if (why_int(w, 0, "SELECT count(*) FROM adapter") > 0)
+			why_say(w, "What was computed with another adapter, or none, does not count.");
 		break;
 	case EV_PREFIX_diverged:
 		why_say(w, "The prompt of request %lld parts from the nearest cached one at position %lld:",
