@@ -153,6 +153,6 @@ static int serve_verb(const struct cli *c, struct err *e)
 
 const struct verb verb_serve = {
 	VERB(serve, "",
-		"api-key|Model|Kernels|Exactness|Sampling|max-tokens|stop|adapter|overflow|system|Embedding|"
-		"Scheduler|Speculation|Watching|record|ascii|theme"),
+		"api-key|Model|Kernels|Exactness|Sampling|max-tokens|stop|adapter|overflow|system|"
+		"Embedding|Scheduler|Speculation|Watching|record|ascii|theme"),
 };
