@@ -221,8 +221,8 @@ static void check_row(const struct marked *m, const struct k_acts *x, int32_t r,
 static void small_values_become_zero(void **state)
 {
 	enum { N = 5, DIM = 160 };
-	const struct k_row rows[N] = { { 0, 0, -1, 0 }, { 1, 0, 1, 0 }, { 2, 0, -1, 0 }, { 3, 0, 0, 0 },
-		{ 4, 0, -1, 0 } };
+	const struct k_row rows[N] = { { .observe = -1 }, { .pos = 1, .observe = 1 },
+		{ .pos = 2, .observe = -1 }, { .pos = 3 }, { .pos = 4, .observe = -1 } };
 	struct k_acts x = acts_new(N, DIM, true, true);
 
 	(void)state;
