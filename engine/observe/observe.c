@@ -216,7 +216,7 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 	uint8_t *read = near + layers * sizeof(uint16_t);
 	const int32_t n_attention = begin_reads(e, &o);
 	int64_t seen = 0; /* by a layer's ops of attention so far */
-	bool some;
+	struct ev_span reads;
 
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		const struct k_attention *a = &f->program.op[i].u.attention;
@@ -231,11 +231,11 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 		if (layer == e->set.observe_layer && e->set.observe_head >= 0)
 			chosen = a;
 	}
-	some = pack_reads(e, &o, read);
+	reads = pack_reads(e, &o, read) ? (struct ev_span){ read, pages } : (struct ev_span){ 0 };
 	STREAM_EMIT(&e->stream, attention, .step = e->n_steps, .request = o.request, .pos = pos,
 		.pages = o.n_pages, .share = { packed, layers * pages },
 		.threshold = (double)f->observed.threshold,
-		.near_zero = { near, layers * sizeof(uint16_t) }, .read = { some ? read : NULL, pages });
+		.near_zero = { near, layers * sizeof(uint16_t) }, .read = reads);
 	if (chosen)
 		emit_head(e, &o, chosen);
 }

@@ -9,7 +9,10 @@
 
 static inline struct serve *fuzz_serve(const char *api_key)
 {
-	static struct engine_info info = { .name = "tiny", .ctx = 256, .slots = 4 };
+	static const char *const adapters[] = { "tuned", NULL };
+	static struct engine_info info = {
+		.name = "tiny", .ctx = 256, .slots = 4, .adapters = adapters
+	};
 	const struct serve_options o = { .host = "127.0.0.1",
 		.socket = -1,
 		.api_key = api_key,
