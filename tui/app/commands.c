@@ -155,8 +155,6 @@ static int put_value(
 		return -1;
 	if (c->s == &answer_settings[ANSWER_AT_system])
 		return h->act(h->arg, ACT_SYSTEM, value, 0, e);
-	if (c->s == &answer_settings[ANSWER_AT_user])
-		return h->act(h->arg, ACT_USER, value, 0, e) ? -1 : changed(h, c);
 	if (c->s->type == SETTING_BIAS && check_bias(h, value, e))
 		return -1;
 	if (c->kind == COMMAND_ANSWER)

@@ -10,8 +10,7 @@
 
 enum command_act {
 	ACT_NONE,
-	ACT_SYSTEM, /* settings of the answers that do more than change */
-	ACT_USER,
+	ACT_SYSTEM, /* a setting of the answers that does more than change */
 #define ACT(type, act, ...) ACT_##act,
 #include "tui/app/commands.def"
 };

@@ -374,22 +374,12 @@ static const struct app_mode chat_mode = {
 	.open_lens = open_lens,
 };
 
-int chat_set_user(struct app *a, const char *text, struct err *e)
-{
-	struct chat *c = a->chat;
-
-	free(c->user);
-	c->settings.user = c->user = strdup(text);
-	return c->user ? 0 : err_no_memory(e, "a user's name");
-}
-
 static int copy_settings(struct chat *c, const struct answer_settings *from, struct err *e)
 {
 	c->usual = answer_defaults;
 	c->usual.max_tokens = TUI_CHAT_TOKENS;
 	c->settings = *from;
 	c->settings.system = c->system = from->system ? strdup(from->system) : NULL;
-	c->settings.user = c->user = from->user ? strdup(from->user) : NULL;
 	return setting_stops_copy(&c->settings.stop, &from->stop, e);
 }
 
@@ -402,7 +392,6 @@ static void free_all(struct chat *c)
 	free(c->copy_to);
 	setting_stops_free(&c->settings.stop);
 	free(c->system);
-	free(c->user);
 }
 
 int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)

@@ -152,7 +152,7 @@ struct chat {
 	const struct tui_options *options;
 	struct live live;
 	struct answer_settings settings, usual; /* usual: where nothing was asked for */
-	char *system, *user;                    /* the texts of settings.system and settings.user */
+	char *system;                           /* the text of settings.system */
 	struct view_waiting waiting;            /* turns not submitted yet */
 	struct chat_ahead ahead;
 	struct script *script; /* of --commands, until its end */
@@ -289,6 +289,5 @@ int chat_engine_get(void *arg, const char *name, char *buf, size_t cap);
 /* As chat_engine_set(), but only an error is told, when it comes. */
 void chat_engine_put_back(struct app *a, const char *name, const char *value);
 void chat_note(void *arg, const char *name, const char *value);
-int chat_set_user(struct app *a, const char *text, struct err *e);
 
 int chat_act(void *arg, enum command_act act, const char *text, double number, struct err *e);

@@ -424,7 +424,6 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	case ACT_LESSON: return chat_lesson(a, text, e);
 	case ACT_LOAD: return chat_load(a, text, e);
 	case ACT_SYSTEM: return set_system(a, text, e);
-	case ACT_USER: return chat_set_user(a, text, e);
 	case ACT_STOP_ANSWER: return stop_all(a);
 	case ACT_PAUSE:
 		return a->past || actor_paused(actor) ? chat_go_on(a, e) : (actor_pause(actor), 0);
