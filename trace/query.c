@@ -63,7 +63,7 @@ static int64_t cpu_ns(void)
 	struct timespec t;
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	return timespec_ns(t);
 }
 
 int64_t query_spent(const struct query_bound *b)

@@ -226,7 +226,7 @@ int64_t writer_processor_ns(struct writer *w)
 
 	if (pthread_getcpuclockid(w->thread, &clock) || clock_gettime(clock, &t))
 		return 0;
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	return timespec_ns(t);
 }
 
 int writer_flush(struct writer *w)

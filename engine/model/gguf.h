@@ -33,6 +33,11 @@ static inline int64_t gguf_tensor_weights(const struct gguf_tensor *t)
 	return t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
 }
 
+static inline size_t gguf_row_bytes(const struct gguf_tensor *t)
+{
+	return (size_t)(t->dim[0] / k_types[t->type].block) * (size_t)k_types[t->type].block_bytes;
+}
+
 /* A text value that may hold NULs. */
 struct gguf_text {
 	const char *data;

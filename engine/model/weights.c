@@ -104,11 +104,6 @@ static struct weights_part *add_part(
 	return p;
 }
 
-static size_t row_bytes(const struct gguf_tensor *t)
-{
-	return (size_t)(t->dim[0] / k_types[t->type].block) * (size_t)k_types[t->type].block_bytes;
-}
-
 float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct err *e)
 {
 	struct weights_part *p = add_part(w, t, t->bytes, e);
@@ -134,7 +129,7 @@ static void look_at_strip(void *arg, int64_t i, void *scratch)
 {
 	struct look *l = arg;
 	const struct gguf_tensor *t = l->p->tensor;
-	const size_t row = row_bytes(t);
+	const size_t row = gguf_row_bytes(t);
 	const int32_t first = (int32_t)i * l->p->strip, left = l->p->matrix->n_rows - first;
 	const size_t n = (size_t)(left < l->p->strip ? left : l->p->strip);
 	struct err ignored = { 0 };
@@ -163,7 +158,7 @@ size_t weights_bytes(const struct weights *w, const struct gguf_tensor *t, size_
 	*pairs = 0;
 	for (int32_t i = 0; i < w->n_parts; i++) {
 		const struct k_matrix *m = w->part[i].tensor == t ? w->part[i].matrix : NULL;
-		const size_t row = row_bytes(t);
+		const size_t row = gguf_row_bytes(t);
 
 		if (!m || !m->pairs)
 			continue;
@@ -177,7 +172,7 @@ int weights_add_matrix(struct weights *w, const struct gguf_tensor *t, int64_t f
 	struct k_matrix *m, struct err *e)
 {
 	const int32_t unit = k_pack_unit(w->kernels);
-	const size_t row = row_bytes(t);
+	const size_t row = gguf_row_bytes(t);
 	struct weights_part *p, part = { .tensor = t, .matrix = m, .row = first };
 	int32_t units;
 	struct k_matrix strip;
@@ -242,7 +237,7 @@ static int copy_strip(const struct weights_part *p, int64_t i, struct err *e)
 static int pack_strip(
 	struct filling *f, const struct weights_part *p, int64_t i, void *scratch, struct err *e)
 {
-	const size_t row = row_bytes(p->tensor);
+	const size_t row = gguf_row_bytes(p->tensor);
 	struct k_matrix here = *p->matrix;
 	int32_t first = (int32_t)i * p->strip, n = p->matrix->n_rows - first;
 	int64_t start;
