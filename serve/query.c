@@ -205,7 +205,7 @@ static int read_user(struct query *a, const cJSON *o, struct err *e)
 	return 0;
 }
 
-static const char *adapter_named(const struct serve *s, const char *name)
+const char *query_adapter(const struct serve *s, const char *name)
 {
 	const char *const *own = s->info->adapters;
 
@@ -221,14 +221,14 @@ static int read_adapter(struct query *a, const cJSON *o, const struct serve *s, 
 	const char *name = cJSON_GetStringValue(v), *by_model = cJSON_GetStringValue(model);
 
 	if (!query_nothing(v, NULL)) {
-		a->set.adapter = name && strcmp(name, "off") != 0 ? adapter_named(s, name) : "off";
+		a->set.adapter = name && strcmp(name, "off") != 0 ? query_adapter(s, name) : "off";
 		if (!name || !a->set.adapter)
 			return err_set(e, ERR_USAGE,
 				"adapter: \"off\" or the name of an adapter is needed: see GET /v1/models");
 	} else if (by_model && *s->info->adapters && !strcmp(by_model, s->name)) {
 		a->set.adapter = "off";
-	} else if (by_model && adapter_named(s, by_model)) {
-		a->set.adapter = adapter_named(s, by_model);
+	} else if (by_model && query_adapter(s, by_model)) {
+		a->set.adapter = query_adapter(s, by_model);
 	}
 	return 0;
 }

@@ -21,11 +21,7 @@ static void models(struct job *job, struct json *j)
 
 static void model(struct job *job, struct json *j)
 {
-	const char *const *name = job->s->info->adapters;
-
-	while (*name && strcmp(*name, job->rest) != 0)
-		name++;
-	job->missing = !*name && strcmp(job->rest, job->s->name) != 0;
+	job->missing = !query_adapter(job->s, job->rest) && strcmp(job->rest, job->s->name) != 0;
 	if (job->missing)
 		err_set(&job->error, ERR_USAGE, "there is no model of this name: see GET /v1/models");
 	else

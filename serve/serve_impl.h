@@ -149,6 +149,8 @@ int query_check(enum query_kind kind, const cJSON *o, struct err *e);
  * false.
  */
 bool query_nothing(const cJSON *v, const char *none);
+/* query.c: the model's adapter of this name; NULL: there is none. */
+const char *query_adapter(const struct serve *s, const char *name);
 /* The setting of an answer that a field is, or NULL. */
 const struct setting *query_setting(const char *field);
 /* Length of the field's name that a message begins with; 0: it begins with none. */

@@ -18,40 +18,37 @@ int engine_adapters_check(struct engine *e, struct engine_options *o, struct err
 	return 0;
 }
 
-/* Of given tokens: a name has a number from its first request on. */
-static int32_t number_of(struct engine *e, const char *name)
-{
-	int32_t i = 0;
-
-	while (i < e->n_named && strcmp(e->named[i], name) != 0)
-		i++;
-	if (i == e->n_named && i < ADAPTERS_MOST)
-		snprintf(e->named[e->n_named++], ADAPTER_NAME, "%s", name);
-	return i < e->n_named ? i + 1 : 0;
-}
-
 static int unknown(const struct engine *e, const char *name, struct err *err)
 {
-	const struct adapters *a = e->model ? e->model->adapters : NULL;
 	char names[200] = "";
 
-	for (int32_t i = 0; a && i < a->n; i++)
-		text_append(names, sizeof names, ", ", "%s", a->adapter[i].name);
+	for (int32_t i = 0; e->adapter_name[i]; i++)
+		text_append(names, sizeof names, ", ", "%s", e->adapter_name[i]);
 	return err_set(err, ERR_USAGE, "adapter %.60s: %s%s", name,
-		a ? "it is none of --lora's: " : "the model was opened without adapters: see --lora",
+		*names ? "it is none of --lora's: " : "the model was opened without adapters: see --lora",
 		names);
 }
 
+/* Where tokens are given, a name has a number from its first request on. */
 int engine_adapter_find(struct engine *e, const char *name, int32_t *number, struct err *err)
 {
-	const struct adapters *a = e->model ? e->model->adapters : NULL;
+	const char **own = e->adapter_name;
 
 	*number = 0;
-	if (!name || !*name)
-		*number = a != NULL;
-	else if (strcmp(name, "off") != 0)
-		*number = e->given ? number_of(e, name) : adapters_find(a, name);
-	return *number || !name || !*name || !strcmp(name, "off") ? 0 : unknown(e, name, err);
+	if (!name || !*name) {
+		*number = *own != NULL && !e->given;
+		return 0;
+	}
+	if (!strcmp(name, "off"))
+		return 0;
+	while (*own && strcmp(*own, name) != 0)
+		own++;
+	if (!*own && e->given && own < e->adapter_name + ADAPTERS_MOST)
+		*own = setting_keep("", name, strlen(name));
+	if (!*own)
+		return unknown(e, name, err);
+	*number = (int32_t)(own - e->adapter_name) + 1;
+	return 0;
 }
 
 int engine_adapt(
@@ -59,16 +56,8 @@ int engine_adapt(
 {
 	if (engine_adapter_find(e, q->adapter, &r->adapter, err))
 		return -1;
-	if (r->adapter)
-		r->adapter_name =
-			e->given ? e->named[r->adapter - 1] : e->model->adapters->adapter[r->adapter - 1].name;
+	r->adapter_name = r->adapter ? e->adapter_name[r->adapter - 1] : NULL;
 	return 0;
-}
-
-/* Bytes that a token reads of an adapter. */
-static int64_t bytes_of(const struct adapter *a)
-{
-	return a->n_weights * (int64_t)sizeof(float);
 }
 
 void engine_emit_adapters(struct engine *e)
@@ -87,7 +76,7 @@ void engine_emit_adapters(struct engine *e)
 		ev.u.adapter.rank = a->rank;
 		ev.u.adapter.matrices = a->n_matrices;
 		ev.u.adapter.weights = a->n_weights;
-		ev.u.adapter.bytes = bytes_of(a);
+		ev.u.adapter.bytes = a->n_weights * (int64_t)sizeof(float);
 		if (a->alpha != 0)
 			ev.u.adapter.alpha = a->alpha;
 		ev.u.adapter.scale = a->scale;

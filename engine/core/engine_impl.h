@@ -124,10 +124,9 @@ struct engine {
 	int64_t step_start_ns;
 	struct ev_step step; /* the event of the one that runs, as far as it is counted */
 	char *model_path, *model_sha256;
-	char *lora;                                  /* what set.lora points to */
-	const char *adapter_name[ADAPTERS_MOST + 1]; /* what info.adapters points to */
-	char named[ADAPTERS_MOST][ADAPTER_NAME];     /* adapters of given tokens (engine_adapter.c) */
-	int32_t n_named;
+	char *lora; /* what set.lora points to */
+	/* what info.adapters is; of given tokens those that requests had (engine_adapter.c) */
+	const char *adapter_name[ADAPTERS_MOST + 1];
 
 	struct engine_drafting draft;
 	struct engine_observing observe;

@@ -8,6 +8,7 @@
 
 #include "base/models.h"
 #include "base/no_memory.h"
+#include "base/text.h"
 #include "kernels/format/encode.h"
 
 /* ---- the files ---- */
@@ -41,38 +42,53 @@ static int check_file(const struct gguf *g, const struct gguf *model, struct err
 	return 0;
 }
 
-static int name_adapter(const struct adapters *all, struct adapter *a, struct err *e)
+void adapters_name(const char *path, char name[ADAPTER_NAME])
 {
-	const char *base = basename(a->path);
-	size_t n = strlen(base);
+	const char *base = basename(path);
+	const int n = (int)strlen(base) - (text_ends(base, ".gguf") ? 5 : 0);
 
-	if (n > 5 && !strcmp(base + n - 5, ".gguf"))
-		n -= 5;
-	snprintf(a->name, sizeof a->name, "%.*s", (int)(n < ADAPTER_NAME ? n : ADAPTER_NAME - 1), base);
+	snprintf(name, ADAPTER_NAME, "%.*s", n < ADAPTER_NAME ? n : ADAPTER_NAME - 1, base);
+}
+
+int adapters_next(const char **list, char **path, float *scale, struct err *e)
+{
+	char *item, *colon, *end;
+	int failed;
+
+	*path = NULL;
+	*list += strspn(*list, ",");
+	if (!**list)
+		return 0;
+	item = strndup(*list, strcspn(*list, ","));
+	if (!item)
+		return err_no_memory(e, "a path");
+	*list += strlen(item);
+	*scale = 1;
+	colon = strrchr(item, ':');
+	if (colon && colon[1]) { /* else it is part of a path */
+		const float given = strtof(colon + 1, &end);
+
+		if (!*end && isfinite(given)) {
+			*scale = given;
+			*colon = '\0';
+		}
+	}
+	failed = models_find(item, path, e);
+	free(item);
+	return failed ? -1 : 1;
+}
+
+static int open_file(struct adapters *all, const struct gguf *model, struct gguf **g, struct err *e)
+{
+	struct adapter *a = &all->adapter[all->n];
+	double alpha = 0;
+
+	adapters_name(a->path, a->name);
 	if (adapters_find(all, a->name) || !strcmp(a->name, "off"))
 		return err_set(
 			e, ERR_USAGE, "lora %s: another adapter is called %s, too", a->path, a->name);
-	return 0;
-}
-
-/* A file of the list, without its scale; `item` is changed. */
-static int open_file(
-	struct adapters *all, char *item, const struct gguf *model, struct gguf **g, struct err *e)
-{
-	struct adapter *a = &all->adapter[all->n];
-	char *colon = strrchr(item, ':'), *end = NULL;
-	double alpha = 0;
-
-	a->scale = 1;
-	if (colon && colon[1]) {
-		a->scale = strtof(colon + 1, &end);
-		if (!*end && isfinite(a->scale))
-			*colon = '\0';
-		else
-			a->scale = 1; /* it is part of a path */
-	}
-	if (models_find(item, &a->path, e) || gguf_open(g, a->path, e) || check_file(*g, model, e) ||
-		name_adapter(all, a, e) || file_sha256_cached(a->path, a->sha256, e))
+	if (gguf_open(g, a->path, e) || check_file(*g, model, e) ||
+		file_sha256_cached(a->path, a->sha256, e))
 		return -1;
 	gguf_opt_f64(*g, "adapter.lora.alpha", &alpha, e);
 	a->alpha = (float)alpha;
@@ -83,19 +99,18 @@ static int open_file(
 static int open_files(struct adapters *all, const char *list, const struct gguf *model,
 	struct gguf *file[ADAPTERS_MOST], struct err *e)
 {
-	char *copy = strdup(list), *at = copy, *item;
-	int failed = copy ? 0 : err_no_memory(e, "a path");
+	int more = 1;
 
-	while (!failed && (item = strsep(&at, ",")) != NULL) {
-		if (!*item)
-			continue;
-		if (all->n == ADAPTERS_MOST)
-			failed = err_set(e, ERR_USAGE, "lora: at most %d adapters", ADAPTERS_MOST);
-		else
-			failed = open_file(all, item, model, &file[all->n], e);
+	while (all->n < ADAPTERS_MOST) {
+		struct adapter *a = &all->adapter[all->n];
+
+		more = adapters_next(&list, &a->path, &a->scale, e);
+		if (more <= 0 || open_file(all, model, &file[all->n], e))
+			return more ? -1 : 0;
 	}
-	free(copy);
-	return failed;
+	return list[strspn(list, ",")]
+			   ? err_set(e, ERR_USAGE, "lora: at most %d adapters", ADAPTERS_MOST)
+			   : 0;
 }
 
 /* ---- their matrices ---- */
@@ -153,19 +168,28 @@ static int count_part(struct adapters *all, const struct weights_part *p, struct
 			return -1;
 		*changed = true;
 		a->n_matrices++;
-		a->rank = (int32_t)h.a->dim[1] > a->rank ? (int32_t)h.a->dim[1] : a->rank;
+		a->rank = k_max(a->rank, (int32_t)h.a->dim[1]);
 		if (p->row == 0) /* a tensor may be cut into several matrices */
 			a->n_weights += gguf_tensor_weights(h.a) + gguf_tensor_weights(h.b);
-		all->most = a->rank > all->most ? a->rank : all->most;
+		all->most = k_max(all->most, a->rank);
 	}
 	return 0;
 }
 
-static size_t floats_of(const struct adapters *all, const struct k_matrix *m)
-{
-	const size_t cells = (size_t)all->most * (size_t)(m->n_cols + m->n_rows);
+/* Where in the memory of a matrix its arrays begin, after A's, and where it ends, in floats. */
+struct places {
+	size_t b, rank, scale, end;
+};
 
-	return ((size_t)all->n * (cells + 2) + 15) & ~(size_t)15;
+static struct places places_of(const struct adapters *all, const struct k_matrix *m)
+{
+	const size_t n = (size_t)all->n, most = (size_t)all->most;
+	struct places at = { .b = n * most * (size_t)m->n_cols };
+
+	at.rank = at.b + n * most * (size_t)m->n_rows;
+	at.scale = at.rank + n;
+	at.end = k_align(at.scale + n, 16);
+	return at;
 }
 
 static int count_matrices(
@@ -183,7 +207,7 @@ static int count_matrices(
 			all->matrix[all->n_matrices++].of = w->part[i].matrix;
 	}
 	for (int32_t i = 0; i < all->n_matrices; i++)
-		all->bytes += floats_of(all, all->matrix[i].of) * sizeof(float);
+		all->bytes += places_of(all, all->matrix[i].of).end * sizeof(float);
 	return 0;
 }
 
@@ -207,14 +231,9 @@ static int check_all_used(const struct weights *w, const struct gguf *g, struct 
 		return gguf_bad(g, e, "it has no matrices");
 	for (int32_t i = 0; i < gguf_n_tensors(g); i++) {
 		const char *name = gguf_tensor_at(g, i)->name;
-		const size_t n = strlen(name);
-		const bool half =
-			n > 7 && (!strcmp(name + n - 7, ".lora_a") || !strcmp(name + n - 7, ".lora_b"));
 
-		if (!half || !is_planned(w, name))
+		if (!(text_ends(name, ".lora_a") || text_ends(name, ".lora_b")) || !is_planned(w, name))
 			return gguf_bad(g, e, "tensor %s is for no matrix of this model", name);
-		if (!strncmp(name, "token_embd.", 11))
-			return gguf_bad(g, e, "adapters of the embedding are not read");
 	}
 	return 0;
 }
@@ -225,8 +244,7 @@ static int check_all_used(const struct weights *w, const struct gguf *g, struct 
 static int read_rows(
 	const struct gguf_tensor *t, int64_t first, int64_t n, float *to, struct err *e)
 {
-	const struct k_type_info *type = &k_types[t->type];
-	const size_t row = (size_t)(t->dim[0] / type->block) * (size_t)type->block_bytes;
+	const size_t row = gguf_row_bytes(t);
 	uint8_t *raw = malloc((size_t)n * row + 1);
 	int failed = raw ? gguf_read_bytes(t, (size_t)first * row, (size_t)n * row, raw, e)
 					 : err_no_memory(e, "an adapter");
@@ -251,37 +269,24 @@ static int read_b(const struct gguf_tensor *b, int64_t first, int32_t n, float *
 	return failed;
 }
 
-/* Where in `at`, the memory of a matrix, its four arrays begin. */
-static struct k_adapted laid_out(const struct adapters *all, const struct k_matrix *m, float *at)
-{
-	const size_t n = (size_t)all->n, most = (size_t)all->most;
-	float *b = at + n * most * (size_t)m->n_cols, *rank = b + n * most * (size_t)m->n_rows;
-
-	return (struct k_adapted){ .a = at,
-		.b = b,
-		.rank = (const int32_t *)(const void *)rank,
-		.scale = rank + n,
-		.width = m->n_rows };
-}
-
-/* Adapter i's part of matrix m, to its memory at `to`. */
+/* Adapter i's part of a matrix, to its memory at `to`. */
 static int fill_one(const struct adapters *all, int32_t i, const struct gguf *g,
 	const struct weights_part *p, float *to, struct err *e)
 {
 	const struct k_matrix *m = p->matrix;
 	const struct adapter *own = &all->adapter[i];
 	const struct halves h = halves_of(g, p->tensor);
-	const struct k_adapted at = laid_out(all, m, to);
+	const struct places at = places_of(all, m);
 	const size_t first = (size_t)i * (size_t)all->most;
 	int32_t rank;
 
 	if (!h.a)
 		return 0;
 	rank = (int32_t)h.a->dim[1];
-	memcpy(to + (at.rank - (const int32_t *)(const void *)to) + i, &rank, sizeof rank);
-	to[(at.scale - to) + i] = own->alpha != 0 ? own->scale * own->alpha / (float)rank : own->scale;
+	memcpy(to + at.rank + i, &rank, sizeof rank);
+	to[at.scale + (size_t)i] = own->alpha != 0 ? own->scale * own->alpha / (float)rank : own->scale;
 	return read_rows(h.a, 0, rank, to + first * (size_t)m->n_cols, e) ||
-				   read_b(h.b, p->row, m->n_rows, to + (at.b - to) + first * (size_t)m->n_rows, e)
+				   read_b(h.b, p->row, m->n_rows, to + at.b + first * (size_t)m->n_rows, e)
 			   ? -1
 			   : 0;
 }
@@ -290,6 +295,7 @@ static int fill_matrices(struct adapters *all, const struct weights *w, struct g
 	float *host, struct err *e)
 {
 	float *device = all->memory;
+	struct places at;
 	int32_t next = 0;
 
 	for (int32_t i = 0; i < w->n_parts && next < all->n_matrices; i++) {
@@ -301,9 +307,14 @@ static int fill_matrices(struct adapters *all, const struct weights *w, struct g
 		for (int32_t k = 0; k < all->n; k++)
 			if (fill_one(all, k, file[k], p, host, e))
 				return -1;
-		m->is = laid_out(all, m->of, device);
-		host += floats_of(all, m->of);
-		device += floats_of(all, m->of);
+		at = places_of(all, m->of);
+		m->is = (struct k_adapted){ .a = device,
+			.b = device + at.b,
+			.rank = (const int32_t *)(const void *)(device + at.rank),
+			.scale = device + at.scale,
+			.width = m->of->n_rows };
+		host += at.end;
+		device += at.end;
 		next++;
 	}
 	return 0;

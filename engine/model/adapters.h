@@ -37,9 +37,14 @@ struct adapters {
 	void *memory;
 };
 
+/* An adapter's name: that of its file, without the extension. */
+void adapters_name(const char *path, char name[ADAPTER_NAME]);
+/* The next file of a list "FILE[:SCALE],…", files also by their names as models_find() knows them:
+ * 1, and its path is malloc'd; 0: there is none; -1. */
+int adapters_next(const char **list, char **path, float *scale, struct err *e);
 /* Whether a file is an adapter, and no model. */
 bool adapters_are(const struct gguf *g);
-/* list: "FILE[:SCALE],…", files also by their names as models_find() knows them. w: the plan of the
+/* list: see adapters_next(). w: the plan of the
  * model's weights, of the file g; what adapters have for no matrix of it is an error that says
  * which. *out NULL: the list is empty. */
 int adapters_open(struct adapters **out, const char *list, const struct weights *w,

@@ -107,6 +107,6 @@ int forward_check_adapters(struct forward *f, struct err *e)
 		return 0;
 	return err_set(e, ERR_INPUT,
 		"lora: %d of the %d matrices that the adapters change are in no product that adapters can "
-		"change, such as the output matrix, experts or an encoder",
+		"change, such as the embedding, the output matrix, experts or an encoder",
 		a->n_matrices - changed, a->n_matrices);
 }

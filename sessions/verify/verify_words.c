@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/models.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "engine/model/adapters.h"
 #include "kernels/kernels.h"
 #include "sessions/verify/verify.h"
 
@@ -70,45 +70,39 @@ int verify_model(
 		h->model_sha256[0] ? "…)" : "");
 }
 
-/* The file of the list that is called so, with its scale cut off, malloc'd; NULL: there is none. */
-static char *file_called(const char *list, const char *name)
+/* Whether a file of the list has the name and the SHA-256 of the recorded one. */
+static bool is_among(const struct history_adapter *a, const char *list)
 {
-	const size_t n = strlen(name);
+	bool same = false;
+	char *path, name[ADAPTER_NAME], sha[SHA256_HEX];
+	float scale;
 
-	for (const char *item = list, *end; *item; item = *end ? end + 1 : end) {
-		const char *base = item;
-
-		end = item + strcspn(item, ",");
-		for (const char *c = item; c < end; c++)
-			base = *c == '/' ? c + 1 : base;
-		if ((size_t)(end - base) >= n && !strncmp(base, name, n) &&
-			(base + n == end || base[n] == '.' || base[n] == ':'))
-			return strndup(item, (size_t)(base - item) + n + (base[n] == '.' ? 5 : 0));
+	while (!same && adapters_next(&list, &path, &scale, NULL) > 0) {
+		adapters_name(path, name);
+		same = !strcmp(name, a->name) && !file_sha256_cached(path, sha, NULL) &&
+			   !strcmp(sha, a->sha256);
+		free(path);
 	}
-	return NULL;
+	return same;
 }
 
 int verify_adapters(const struct history *h, const char *given, char **lora, struct err *e)
 {
 	const struct history_setting *s = history_setting(h, "lora", INT64_MAX);
 	const char *list = given ? given : s ? s->value : "";
-	char sha[SHA256_HEX];
+	char name[80];
 
 	*lora = NULL;
 	for (int32_t i = 0; i < h->n_adapters; i++) {
 		const struct history_adapter *a = &h->adapter[i];
-		char *called = file_called(list, a->name), *path = NULL, name[80];
-		const bool same = called && !models_find(called, &path, NULL) &&
-						  !file_sha256_cached(path, sha, NULL) && !strcmp(sha, a->sha256);
 
-		free(called);
-		free(path);
+		if (is_among(a, list))
+			continue;
 		text_cleaned(name, sizeof name, a->name, strlen(a->name));
-		if (!same)
-			return err_set(e, ERR_INPUT,
-				"the adapter %s of this recording (SHA-256 %.12s…) is not among the files of %s; "
-				"name it with --lora FILE",
-				name, a->sha256, given ? "--lora" : "its setting lora");
+		return err_set(e, ERR_INPUT,
+			"the adapter %s of this recording (SHA-256 %.12s…) is not among the files of %s; name "
+			"it with --lora FILE",
+			name, a->sha256, given ? "--lora" : "its setting lora");
 	}
 	return h->n_adapters ? take(list, lora, e) : 0;
 }
