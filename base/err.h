@@ -26,3 +26,5 @@ struct err {
  * NULL. */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The error of a call that gets no memory: what it is for goes into the text, as printf's. */
+#define err_no_memory(e, ...) err_set(e, ERR_MEMORY, "no memory for " __VA_ARGS__)

@@ -222,7 +222,7 @@ int json_print(struct json *j, struct err *e)
 	if (whole)
 		puts(j->text);
 	json_drop(j);
-	return whole ? 0 : err_set(e, ERR_MEMORY, "no memory for the JSON");
+	return whole ? 0 : err_no_memory(e, "the JSON");
 }
 
 char *json_take(struct json *j, size_t *size)

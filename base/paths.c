@@ -53,7 +53,7 @@ int paths_print(char **path, struct err *e, const char *fmt, ...)
 	if (n >= 0)
 		return 0;
 	*path = NULL;
-	return err_set(e, ERR_MEMORY, "no memory for a path");
+	return err_no_memory(e, "a path");
 }
 
 /* An XDG variable counts only if it is an absolute path (the specification says so). */

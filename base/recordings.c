@@ -74,7 +74,7 @@ int recordings_open(struct recordings *r, struct err *e)
 		closedir(dir);
 	if (!whole) {
 		recordings_close(r);
-		return err_set(e, ERR_MEMORY, "no memory for the list of recordings");
+		return err_no_memory(e, "the list of recordings");
 	}
 	if (r->n)
 		qsort(r->file, (size_t)r->n, sizeof *r->file, newest_first);

@@ -172,7 +172,7 @@ int router_open(
 		r->block = calloc(BLOCKS, sizeof *r->block);
 	if (!r->requests || !r->tokens || !r->live || (r->kind->pick == pick_prefix && !r->block)) {
 		router_close(r);
-		return err_set(e, ERR_MEMORY, "no memory for a router of %d replicas", n);
+		return err_no_memory(e, "a router of %d replicas", n);
 	}
 	while (r->n_live < n) {
 		r->live[r->n_live] = r->n_live;

@@ -160,7 +160,7 @@ char *with_files(const char *typed, char *unknown, size_t cap, struct err *e)
 	const char *end = typed, *at;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
-	int rc = out ? 0 : err_set(e, ERR_MEMORY, "no memory for a text with files");
+	int rc = out ? 0 : err_no_memory(e, "a text with files");
 
 	*unknown = '\0';
 	while (!rc && (at = next_name(typed, end, name, &end))) {
@@ -174,7 +174,7 @@ char *with_files(const char *typed, char *unknown, size_t cap, struct err *e)
 	if (out)
 		fprintf(out, "%s", typed);
 	if (out && fclose(out) && !rc)
-		rc = err_set(e, ERR_MEMORY, "no memory for a text with files");
+		rc = err_no_memory(e, "a text with files");
 	if (!rc)
 		return text;
 	free(text);

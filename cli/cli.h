@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "engine/core/engine.h"
 
 enum { CLI_MAX_OPERANDS = 512, CLI_MAX_GIVEN = 128, CLI_MAX_KEPT = 64 };

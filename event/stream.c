@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "base/clock.h"
 
 int stream_open(

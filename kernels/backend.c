@@ -205,7 +205,7 @@ int k_open(struct k_ctx **out, const char *backend, const char *isa, int n_threa
 
 	*out = NULL;
 	if (!ctx)
-		return err_set(e, ERR_MEMORY, "no memory for the back end");
+		return err_no_memory(e, "the back end");
 	failed = k_pool_open(&ctx->pool, n_threads, e);
 	if (!failed)
 		failed = is_backend(backend, "auto")

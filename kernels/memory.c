@@ -20,7 +20,7 @@ static void *map(size_t bytes, enum k_memory where, const char *what, struct err
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | lazy, -1, 0);
 
 	if (p == MAP_FAILED) {
-		err_set(e, ERR_MEMORY, "no memory for %zu MB of %s", bytes >> 20, what);
+		err_no_memory(e, "%zu MB of %s", bytes >> 20, what);
 		return NULL;
 	}
 	/* large pages save about a tenth of a memory-bound step; without them it is only slower */
@@ -34,7 +34,7 @@ void *k_alloc(struct k_ctx *ctx, size_t bytes, enum k_memory where, const char *
 	struct k_block *b = malloc(sizeof *b);
 
 	if (!b) {
-		err_set(e, ERR_MEMORY, "no memory for %s", what);
+		err_no_memory(e, "%s", what);
 		return NULL;
 	}
 	bytes += !bytes; /* so that 0 bytes have an address too */

@@ -204,7 +204,7 @@ int k_pool_open(struct k_pool **pool, int n_threads, struct err *e)
 		free(worker);
 		if (scratch != MAP_FAILED)
 			munmap(scratch, (size_t)n_threads * K_SCRATCH_BYTES);
-		return err_set(e, ERR_MEMORY, "no memory for %d compute threads", n_threads);
+		return err_no_memory(e, "%d compute threads", n_threads);
 	}
 	memset(p, 0, sizeof *p);
 	p->n_threads = (unsigned)n_threads;

@@ -418,5 +418,5 @@ int k_selfcheck_layout(struct k_ctx *ctx, char name[K_LAYOUT_NAME], struct err *
 	snprintf(name, K_LAYOUT_NAME, "%.24s-%016llx", k_isa_name(ctx), (unsigned long long)hash);
 	free(raw);
 	free(packed);
-	return able ? 0 : err_set(e, ERR_MEMORY, "no memory for the check of the kernels");
+	return able ? 0 : err_no_memory(e, "the check of the kernels");
 }

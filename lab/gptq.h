@@ -4,7 +4,7 @@
  * any one; rows are split over the threads of the kernels. */
 #pragma once
 
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "engine/model/form.h"
 
 struct gptq {

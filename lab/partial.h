@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/array.h"
-#include "base/no_memory.h"
+#include "base/err.h"
 
 struct partial {
 	const char *path; /* final; must outlive this */

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/array.h"
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "engine/model/form.h"
 #include "event/event.h"
 #include "kernels/kernels.h"

@@ -6,7 +6,7 @@
  * can have 8 bits. Thread: any one; rows are split over the threads of the kernels. */
 #pragma once
 
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "engine/model/form.h"
 
 /* What is known of an input of n columns. */

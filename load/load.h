@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/listing.h"
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "engine/core/engine.h"
 #include "load/tally.h"
 #include "load/workload.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "base/median.h"
 
 enum { MOST_EXACT = 1 << 22 };

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "load/workload.h"
 
 /* What is drawn: a counter of philox each. */

@@ -36,7 +36,7 @@ int query_bound(struct query *a, const char *field, char *spec, struct err *e)
 	free(a->grammar);
 	a->set.grammar = a->grammar = spec;
 	if (!spec)
-		return err_set(e, ERR_MEMORY, "no memory for a grammar");
+		return err_no_memory(e, "a grammar");
 	if (a->kind == QUERY_SCORE || a->kind == QUERY_PIN)
 		return err_set(e, ERR_USAGE, "%s: there is no answer here", field);
 	if (a->ignore_end)
@@ -68,8 +68,7 @@ static int bind_json(
 	if (cJSON_IsString(v))
 		return bind_to(a, field, scheme, v->valuestring, e);
 	text = foreign_json_print(v);
-	rc = text ? bind_to(a, field, scheme, text, e)
-			  : err_set(e, ERR_MEMORY, "no memory for a grammar");
+	rc = text ? bind_to(a, field, scheme, text, e) : err_no_memory(e, "a grammar");
 	cJSON_free(text);
 	return rc;
 }

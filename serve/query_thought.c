@@ -14,7 +14,7 @@ int query_variable(struct query *a, const char *name, const cJSON *value, struct
 	v.name = strdup(name);
 	v.value = foreign_json_print(value);
 	a->variable[a->n_variables++] = v;
-	return v.name && v.value ? 0 : err_set(e, ERR_MEMORY, "no memory for the template");
+	return v.name && v.value ? 0 : err_no_memory(e, "the template");
 }
 
 static int read_variables(struct query *a, const cJSON *o, struct err *e)

@@ -57,7 +57,7 @@ char *query_calls(const cJSON *list, bool as_text, struct err *e)
 
 	cJSON_ArrayForEach(call, list) cJSON_AddItemToArray(all, call_of(call, as_text, e));
 	if (!e->code && !(text = foreign_json_print(all)))
-		err_set(e, ERR_MEMORY, "no memory for a message");
+		err_no_memory(e, "a message");
 	cJSON_Delete(all);
 	return text;
 }
@@ -93,7 +93,7 @@ static int add_tool(struct query *a, const cJSON *tool, struct err *e)
 		return err_set(e, ERR_USAGE, "tools: parameters are a JSON schema of an object");
 	copy = cJSON_Duplicate(function, true);
 	if (!copy || !cJSON_AddItemToArray(a->tools, copy))
-		return err_set(e, ERR_MEMORY, "no memory for tools");
+		return err_no_memory(e, "tools");
 	return 0;
 }
 

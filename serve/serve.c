@@ -22,13 +22,13 @@ int serve_open(struct serve **out, const struct serve_options *o, struct err *e)
 
 	*out = NULL;
 	if (!s)
-		return err_set(e, ERR_MEMORY, "no memory for the server");
+		return err_no_memory(e, "the server");
 	mallopt(M_MMAP_THRESHOLD, LARGE); /* what large bodies took goes back to the system */
 	s->o = *o;
 	s->replica = calloc((size_t)o->replicas, sizeof *s->replica);
 	if (!s->replica) {
 		free(s);
-		return err_set(e, ERR_MEMORY, "no memory for %d replicas", o->replicas);
+		return err_no_memory(e, "%d replicas", o->replicas);
 	}
 	for (; s->n_replicas < o->replicas; s->n_replicas++)
 		s->replica[s->n_replicas] = (struct replica){ .s = s, .index = s->n_replicas };

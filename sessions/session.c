@@ -39,7 +39,7 @@ static int open_events(struct session *s, const struct session_options *o, struc
 	if (o->sink_pushes || !(o->stream ? stream_add(o->stream, ring_push, s->ring)
 									  : engine_add_sink(s->engine, ring_push, s->ring)))
 		return 0;
-	return err_set(e, ERR_MEMORY, "no memory for the way of the events");
+	return err_no_memory(e, "the way of the events");
 }
 
 static int open_parts(struct session *s, const struct session_options *o, struct err *e)
@@ -56,7 +56,7 @@ static int open_parts(struct session *s, const struct session_options *o, struct
 	if ((o->temporary && make_temporary(s, e)) || open_events(s, o, e))
 		return -1;
 	if (o->sink && engine_add_sink(s->engine, o->sink, o->arg))
-		return err_set(e, ERR_MEMORY, "no memory for the way of the events");
+		return err_no_memory(e, "the way of the events");
 	return 0;
 }
 

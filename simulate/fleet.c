@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "base/router.h"
 #include "simulate/prompts.h"
 #include "simulate/replica.h"

@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/no_memory.h"
-
+#include "base/err.h"
 struct prompt_job {
 	struct prompt_job *next;
 	struct request *r; /* NULL: called back */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "engine/core/engine.h"
 
 /* Outputs that a step can have: one of each slot, and more than any plan needs. */

@@ -236,7 +236,7 @@ void arch_read_stream(struct arch_file *f, struct model *m)
 	choose_ctx(f, c);
 	m->layer = calloc((size_t)c->n_layers, sizeof *m->layer);
 	if (!m->layer)
-		err_set(f->e, ERR_MEMORY, "no memory for %d layers", c->n_layers);
+		err_no_memory(f->e, "%d layers", c->n_layers);
 }
 
 void arch_read_config(struct arch_file *f, struct model *m)
@@ -303,7 +303,7 @@ void *arch_add_block(struct arch_file *f, struct block *b, const struct block_ki
 	free(b->params); /* of another kind, without tensors yet */
 	b->params = NULL;
 	if (!f->e->code && !block_set(b, kind))
-		err_set(f->e, ERR_MEMORY, "no memory for a layer");
+		err_no_memory(f->e, "a layer");
 	return f->e->code ? nowhere(f) : b->params;
 }
 

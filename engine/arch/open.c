@@ -78,7 +78,7 @@ static int rope_open(struct model *m, struct model_rope *r, int32_t ctx, struct 
 	r->cos = k_alloc(m->kernels, 2 * bytes, K_WEIGHTS, "the rotary table; try a shorter --ctx", e);
 	t.cos = !r->cos || k_is_host(m->kernels) ? r->cos : malloc(2 * bytes);
 	if (!t.cos)
-		return err_set(e, ERR_MEMORY, "no memory for the rotary table of %d positions", ctx);
+		return err_no_memory(e, "the rotary table of %d positions", ctx);
 	r->sin = r->cos + count;
 	t.sin = t.cos + count;
 	k_deal(m->kernels, (ctx + ROPE_STRIP - 1) / ROPE_STRIP, fill_rope, &t);
@@ -163,7 +163,7 @@ int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
 
 	*out = NULL;
 	if (!m)
-		return err_set(e, ERR_MEMORY, "no memory for the model");
+		return err_no_memory(e, "the model");
 	m->kernels = kernels;
 	if (arch_read(g, m, ctx, o->beyond, e))
 		goto fail;

@@ -66,7 +66,7 @@ static int32_t take_layers(struct arch_file *f, struct model *m)
 	m->layer = calloc((size_t)m->config.n_layers, sizeof *m->layer);
 	m->encoder = calloc((size_t)n + 1, sizeof *m->encoder);
 	if (!m->layer || !m->encoder)
-		err_set(f->e, ERR_MEMORY, "no memory for %d layers", n + m->config.n_layers);
+		err_no_memory(f->e, "%d layers", n + m->config.n_layers);
 	m->n_encoder = n + 1;
 	return n;
 }

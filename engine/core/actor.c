@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "base/wait.h"
 
 struct call {

@@ -323,7 +323,7 @@ static int64_t submit(struct engine *e, const struct engine_request *q,
 	char why[ENGINE_WHY] = "";
 
 	if (!r)
-		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
+		return err_no_memory(err, "a request of %d tokens", q->n_ids);
 	if ((e->form && e->form->open(e, r, err)) || engine_bind(e, q, owner, r, err) ||
 		engine_adapt(e, q, r, err)) {
 		request_free(r);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "engine/draft/draft.h"
 #include "engine/draft/draft_cost.h"
 #include "engine/core/engine.h"

@@ -142,7 +142,7 @@ static int open_canvas(struct engine *e, struct request *r, struct err *err)
 	if (c)
 		c->cell = calloc((size_t)n + 1, sizeof *c->cell);
 	if (!c || !c->cell)
-		return err_set(err, ERR_MEMORY, "no memory for a canvas of %d tokens", n);
+		return err_no_memory(err, "a canvas of %d tokens", n);
 	c->mask = d->mask;
 	c->shift = d->shift;
 	c->schedule = schedule_code(&e->set);

@@ -79,7 +79,7 @@ static int auto_open(
 	d->now = d->reported = d->before = OFF;
 	d->reported_speed = d->width = 1;
 	if (!d->job)
-		return err_set(e, ERR_MEMORY, "no memory for auto");
+		return err_no_memory(e, "auto");
 	if (shadow_open(&d->shadow, args && *args ? args : "all", env, e))
 		return -1;
 	d->n = shadow_count(d->shadow);

@@ -294,7 +294,7 @@ static int take_blocks(struct drafter *d, const struct draft_env *env, struct er
 	d->job = calloc((size_t)env->slots, sizeof *d->job);
 	d->ids = calloc((size_t)env->slots, (size_t)env->ctx * sizeof *d->ids);
 	if (!d->block || !d->job || !d->ids)
-		return err_set(e, ERR_MEMORY, "no memory for the blocks of %d slots", env->slots);
+		return err_no_memory(e, "the blocks of %d slots", env->slots);
 	for (int32_t i = 0; i < env->slots; i++)
 		d->block[i].ids = d->ids + (size_t)i * (size_t)env->ctx;
 	return 0;

@@ -76,7 +76,7 @@ int draft_begin(struct drafter **out, const struct draft_ops *ops, const struct 
 		return err_set(e, ERR_USAGE, "%s %s", ops->name, ops->alone);
 	d = calloc(1, ops->size);
 	if (!d)
-		return err_set(e, ERR_MEMORY, "no memory for the drafter %s", ops->name);
+		return err_no_memory(e, "the drafter %s", ops->name);
 	if (ops->open(d, env, args, &own)) {
 		draft_close(ops, d);
 		return err_set(e, own.code, "%s", own.text);

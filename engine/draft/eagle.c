@@ -123,7 +123,7 @@ static int take_memory(struct drafter *d, struct err *e)
 	d->of = calloc(slots, sizeof *d->of);
 	d->out_slot = calloc(slots, sizeof *d->out_slot);
 	if (!d->logits || !d->stats || !d->root_n || !d->waiting || !d->of || !d->out_slot)
-		return err_set(e, ERR_MEMORY, "no memory for an EAGLE drafter");
+		return err_no_memory(e, "an EAGLE drafter");
 	return 0;
 }
 

@@ -161,8 +161,7 @@ int draft_read_list(const struct gguf *g, const char *key, int32_t most, int32_t
 		return gguf_bad(
 			g, e, "%s has %lld numbers; 1 to %d are possible", key, (long long)many, most);
 	wide = malloc((size_t)many * sizeof *wide);
-	failed = wide ? gguf_array_i64(g, key, wide, many, e)
-				  : err_set(e, ERR_MEMORY, "no memory for %s", key);
+	failed = wide ? gguf_array_i64(g, key, wide, many, e) : err_no_memory(e, "%s", key);
 	for (int64_t i = 0; i < many && !failed; before = wide[i++]) {
 		if (wide[i] <= before || wide[i] >= below)
 			failed = gguf_bad(g, e,
@@ -188,7 +187,7 @@ int draft_read_ids(const struct gguf *g, int32_t vocab, int32_t **ids, int32_t *
 		return gguf_bad(g, e, "a trimmed vocabulary of %lld of %d ids", (long long)many, vocab);
 	*ids = malloc((size_t)vocab * sizeof **ids);
 	if (!*ids)
-		return err_set(e, ERR_MEMORY, "no memory for a trimmed vocabulary");
+		return err_no_memory(e, "a trimmed vocabulary");
 	if (!draft_read_list(g, key, vocab, vocab, *ids, n, e))
 		return 0;
 	free(*ids);
@@ -210,7 +209,7 @@ static struct gguf_text *read_vocab(const struct gguf *g, int64_t *n, struct err
 	}
 	t = malloc((size_t)*n * sizeof *t);
 	if (!t)
-		err_set(e, ERR_MEMORY, "no memory for a vocabulary");
+		err_no_memory(e, "a vocabulary");
 	else if (gguf_array_text(g, "tokenizer.ggml.tokens", t, *n, e)) {
 		free(t);
 		t = NULL;
@@ -278,7 +277,7 @@ int draft_vocab_hash(const struct gguf *g, char hex[17], struct err *e)
 		snprintf(hex, 17, "%016" PRIx64, XXH64_digest(state));
 	free(t);
 	XXH64_freeState(state);
-	return t && state ? 0 : err_set(e, ERR_MEMORY, "no memory for a vocabulary");
+	return t && state ? 0 : err_no_memory(e, "a vocabulary");
 }
 
 /* ---- the head ---- */
@@ -298,7 +297,7 @@ static uint8_t *gather(
 	row = t->bytes / (size_t)t->dim[1];
 	raw = malloc((size_t)n * row);
 	if (!raw)
-		err_set(e, ERR_MEMORY, "no memory for %d rows of the output matrix", n);
+		err_no_memory(e, "%d rows of the output matrix", n);
 	for (int32_t i = 0; raw && i < n; i++)
 		if (gguf_read_bytes(t, (size_t)ids[i] * row, row, raw + (size_t)i * row, e)) {
 			free(raw);

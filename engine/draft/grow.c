@@ -14,7 +14,7 @@ int grow_open(struct grow *g, const struct draft_env *env, struct err *e)
 	g->row = calloc((size_t)env->slots * GROW_WIDTH, sizeof *g->row);
 	if (!nodes || !g->tree || !g->row) {
 		free(nodes);
-		return err_set(e, ERR_MEMORY, "no memory for the trees of %d slots", env->slots);
+		return err_no_memory(e, "the trees of %d slots", env->slots);
 	}
 	for (int32_t i = 0; i < env->slots; i++)
 		g->tree[i].node = nodes + (size_t)i * GROW_NODES;

@@ -19,7 +19,7 @@ int guesser_open(
 	g->dense = calloc(rows, (size_t)env->vocab * sizeof *g->dense);
 	if (!g->wide || !g->history || !g->dense || sampler_open(&g->sampler, env->vocab, e)) {
 		guesser_close(g);
-		return err_set(e, ERR_MEMORY, "no memory for a drafter's guesses");
+		return err_no_memory(e, "a drafter's guesses");
 	}
 	for (size_t i = 0; i < padded; i++)
 		g->wide[i] = -INFINITY;

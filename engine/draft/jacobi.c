@@ -45,7 +45,7 @@ static int jacobi_open(
 			"jacobi:%.40s is not jacobi:k with k from 1 to %d tokens iterated", args, DRAFT_MAX);
 	return owners_open(&d->owners, env->slots, sizeof(struct line))
 			   ? 0
-			   : err_set(e, ERR_MEMORY, "no memory for the Jacobi drafter");
+			   : err_no_memory(e, "the Jacobi drafter");
 }
 
 static void guess(struct drafter *d, const struct draft_job *job)

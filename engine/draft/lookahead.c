@@ -87,7 +87,7 @@ static int lookahead_open(
 	d->tails = calloc(BUCKETS, (size_t)(d->g * (d->n - 1)) * sizeof *d->tails);
 	return d->bucket && d->tails && owners_open(&d->owners, env->slots, sizeof(struct line))
 			   ? 0
-			   : err_set(e, ERR_MEMORY, "no memory for the lookahead drafter");
+			   : err_no_memory(e, "the lookahead drafter");
 }
 
 /* ---- the pool ---- */

@@ -92,7 +92,7 @@ static int take_memory(struct drafter *d, struct err *e)
 	d->job = calloc(slots, sizeof *d->job);
 	d->version = calloc(slots + 1, sizeof *d->version);
 	if (!owners_open(&d->owners, d->net.env.slots, 0) || !d->seat || !d->job || !d->version)
-		return err_set(e, ERR_MEMORY, "no memory for Medusa heads");
+		return err_no_memory(e, "Medusa heads");
 	return 0;
 }
 

@@ -117,7 +117,7 @@ static int model_drafter_open(
 		return -1;
 	d->of = calloc((size_t)env->slots, sizeof *d->of);
 	d->out_job = calloc((size_t)env->slots, sizeof *d->out_job);
-	return d->of && d->out_job ? 0 : err_set(e, ERR_MEMORY, "no memory for a draft model");
+	return d->of && d->out_job ? 0 : err_no_memory(e, "a draft model");
 }
 
 static void model_drafter_close(struct drafter *d)

@@ -56,7 +56,7 @@ void net_load_layers(struct net *net, struct model_loader *l, int32_t n)
 
 	net->layer = calloc((size_t)n, sizeof *net->layer);
 	if (!net->layer) {
-		err_set(l->e, ERR_MEMORY, "no memory for %d layers", n);
+		err_no_memory(l->e, "%d layers", n);
 		return;
 	}
 	net->n_layers = n;

@@ -34,7 +34,7 @@ int pool_open(struct pool **out, int32_t min, struct err *e)
 
 	if (!p || !owners_open(&p->owners, WRITERS, 0)) {
 		free(p);
-		return err_set(e, ERR_MEMORY, "no memory for the session's texts");
+		return err_no_memory(e, "the session's texts");
 	}
 	p->min = min;
 	for (int i = 0; i < HEADS; i++)

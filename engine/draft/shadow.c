@@ -88,7 +88,7 @@ int shadow_open(struct shadow **out, const char *list, const struct draft_env *e
 
 	*out = NULL;
 	if (!s)
-		return err_set(e, ERR_MEMORY, "no memory for drafters in the shadow");
+		return err_no_memory(e, "drafters in the shadow");
 	s->slots = env->slots > 0 ? env->slots : 1;
 	s->cost = env->cost;
 	if (free_only || !strcmp(list, "all"))
@@ -102,7 +102,7 @@ int shadow_open(struct shadow **out, const char *list, const struct draft_env *e
 		*out = s;
 		return 0;
 	}
-	err_set(e, ERR_MEMORY, "no memory for drafters in the shadow");
+	err_no_memory(e, "drafters in the shadow");
 failed:
 	shadow_close(s);
 	return -1;

@@ -45,7 +45,7 @@ int slots_open(struct slots *s, const struct draft_env *env, const struct memory
 	s->ints = s->slot ? take_ints(s) : NULL;
 	s->branch = calloc((size_t)s->most_branches + 1, (size_t)s->blocks * sizeof *s->branch);
 	if (!s->ints || !s->branch)
-		return err_set(e, ERR_MEMORY, "no memory for a drafter's %d slots", s->n_slots);
+		return err_no_memory(e, "a drafter's %d slots", s->n_slots);
 	pages = s->n_slots * s->blocks + s->most_branches * TAIL;
 	return memory_stores_open(s->store, memory, s->kernels, PAGE, pages,
 		"a drafter's keys and values; try a shorter --ctx or fewer --slots", e);

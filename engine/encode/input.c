@@ -68,7 +68,7 @@ static int vet(
 	if (input_of(e, q->ids, q->n_ids) == q->n_ids) {
 		*ids = malloc(((size_t)q->n_ids + 2) * sizeof **ids);
 		if (!*ids)
-			return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
+			return err_no_memory(err, "a request of %d tokens", q->n_ids);
 		memcpy(*ids, q->ids, (size_t)q->n_ids * sizeof **ids);
 		q->n_ids = close_input(e, *ids, q->n_ids);
 		q->ids = *ids;

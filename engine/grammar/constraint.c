@@ -113,7 +113,7 @@ static int spell(struct constraints *c, const struct tokenizer *t, struct err *e
 	}
 	c->controls = text && c->end ? spell_controls(text, t, vocab) : NULL;
 	rc = c->controls ? spell_open(&c->spell, text, vocab, e)
-					 : err_set(e, ERR_MEMORY, "no memory for the grammar's tokens");
+					 : err_no_memory(e, "the grammar's tokens");
 	free(text);
 	if (rc)
 		constraints_close(c); /* the next request tries again */
@@ -136,7 +136,7 @@ static int open_one(struct constraints *c, const char *spec, struct constraint *
 	int rc = -1;
 
 	if (!k || !(k->spec = strdup(spec)))
-		err_set(e, ERR_MEMORY, "no memory for a grammar");
+		err_no_memory(e, "a grammar");
 	else if (!compile(spec, &p, e) && !automaton_open(&k->automaton, &p, e))
 		rc = masks_open(&k->masks, &c->spell, c->end, c->n_ends, &k->automaton, e);
 	program_free(&p);
@@ -194,7 +194,7 @@ int bound_open(struct bound **out, struct constraints *c, const struct tokenizer
 
 	*out = NULL;
 	if (!b)
-		return err_set(e, ERR_MEMORY, "no memory for a grammar");
+		return err_no_memory(e, "a grammar");
 	if (get(c, t, spec, &b->constraint, e)) {
 		free(b);
 		return -1;

@@ -25,7 +25,7 @@ int masks_open(struct masks *m, const struct spell *s, const int32_t *end, int32
 	if (m->mask && m->way)
 		return 0;
 	masks_close(m);
-	return err_set(e, ERR_MEMORY, "no memory for the grammar's tokens");
+	return err_no_memory(e, "the grammar's tokens");
 }
 
 void masks_close(struct masks *m)

@@ -131,7 +131,7 @@ int spell_open(struct spell *s, const struct gguf_text *tokens, int32_t vocab, s
 	if (!rc)
 		return 0;
 	spell_close(s);
-	return err_set(e, ERR_MEMORY, "no memory for the spelling of %d tokens", vocab);
+	return err_no_memory(e, "the spelling of %d tokens", vocab);
 }
 
 void spell_close(struct spell *s)

@@ -33,7 +33,7 @@ static void experts_load(struct model_loader *l, void *params)
 
 	x->gate = calloc((size_t)x->n * 3, sizeof *x->gate);
 	if (!x->gate) {
-		err_set(l->e, ERR_MEMORY, "no memory for %d experts", x->n);
+		err_no_memory(l->e, "%d experts", x->n);
 		return;
 	}
 	x->up = x->gate + x->n;

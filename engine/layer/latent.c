@@ -41,7 +41,7 @@ static void latent_load(struct model_loader *l, void *params)
 
 	a->absorb = calloc((size_t)a->n_heads * 2, sizeof *a->absorb);
 	if (!a->absorb) {
-		err_set(l->e, ERR_MEMORY, "no memory for %d heads", a->n_heads);
+		err_no_memory(l->e, "%d heads", a->n_heads);
 		return;
 	}
 	a->expand = a->absorb + a->n_heads;

@@ -97,7 +97,7 @@ float *layer_fixed_rates(struct model_loader *l, int32_t heads)
 	float *rates = malloc((size_t)heads * 2 * sizeof *rates);
 
 	if (!rates)
-		err_set(l->e, ERR_MEMORY, "no memory for %d heads", heads);
+		err_no_memory(l->e, "%d heads", heads);
 	for (int32_t i = 0; rates && i < 2 * heads; i++)
 		rates[i] = 1;
 	return rates;

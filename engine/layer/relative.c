@@ -115,7 +115,7 @@ static void bridge_load(struct model_loader *l, void *params)
 
 	b->k = calloc((size_t)b->n * 2, sizeof *b->k);
 	if (!b->k) {
-		err_set(l->e, ERR_MEMORY, "no memory for %d layers", b->n);
+		err_no_memory(l->e, "%d layers", b->n);
 		return;
 	}
 	b->v = b->k + b->n;

@@ -23,7 +23,7 @@ int pages_open(struct pages *p, int32_t group, struct k_ctx *kernels, size_t pag
 		n_pages, page_bytes >> 10);
 	p->page = calloc((size_t)n_pages, sizeof *p->page);
 	if (!p->page)
-		return err_set(e, ERR_MEMORY, "no memory for %s", what);
+		return err_no_memory(e, "%s", what);
 	if (kernels)
 		p->base = k_alloc(kernels, p->bytes, K_WORK, what, e);
 	if (kernels && !p->base) {

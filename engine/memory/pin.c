@@ -62,7 +62,7 @@ struct pin *pin_add(struct prefix *p, const struct pin *like, struct err *e)
 	}
 	ids = malloc(bytes);
 	if (!ids) {
-		err_set(e, ERR_MEMORY, "no memory for a pin of %d blocks", like->n_blocks);
+		err_no_memory(e, "a pin of %d blocks", like->n_blocks);
 		return NULL;
 	}
 	memcpy(ids, like->ids, bytes);

@@ -43,7 +43,7 @@ int prefix_open(struct prefix *p, struct memory *memory, int32_t most_blocks, st
 	p->pin = calloc(PINS_MOST, sizeof *p->pin);
 	if (!p->node || !p->tokens || !p->table || !p->holder || !p->walked || !p->evicted || !p->pin) {
 		prefix_close(p);
-		return err_set(e, ERR_MEMORY, "no memory for the prefix cache of %zu pages", n);
+		return err_no_memory(e, "the prefix cache of %zu pages", n);
 	}
 	forget_all(p);
 	return 0;

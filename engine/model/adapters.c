@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/models.h"
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "kernels/format/encode.h"
 

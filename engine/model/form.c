@@ -247,7 +247,7 @@ int form_scales_make(const struct quant_form *f, struct form_scales *s, const fl
 	s->n = one ? 1 : rows * of_row;
 	s->unit = calloc((size_t)s->n, sizeof *s->unit);
 	if (!s->unit)
-		return err_set(e, ERR_MEMORY, "no memory for %lld scales", (long long)s->n);
+		return err_no_memory(e, "%lld scales", (long long)s->n);
 	for (int64_t i = 0; i < s->n; i++) {
 		const int64_t at = i % of_row * unit, left = one ? unit : cols - at;
 

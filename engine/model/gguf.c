@@ -46,8 +46,7 @@ static int head_grow(struct gguf *g, size_t need, struct err *e)
 		want = g->size;
 	p = realloc(g->owned, want);
 	if (!p)
-		return err_set(
-			e, ERR_MEMORY, "no memory for %zu bytes of the metadata of %s", want, g->path);
+		return err_no_memory(e, "%zu bytes of the metadata of %s", want, g->path);
 	g->head = g->owned = p;
 	return head_load(g, g->n_head, want, e);
 }
@@ -246,7 +245,7 @@ static int open_parts(struct gguf *g, const char *path, struct err *e)
 			g->path, n > 0 && n < 100000 ? (int)n : 2);
 	g->part = calloc((size_t)n, sizeof(*g->part));
 	if (!g->part)
-		return err_set(e, ERR_MEMORY, "no memory for the parts of %s", path);
+		return err_no_memory(e, "the parts of %s", path);
 	for (; g->n_parts < n - 1; g->n_parts++) {
 		struct gguf *p = g->part[g->n_parts] = open_part(path, g->n_parts + 1, n, e);
 

@@ -121,7 +121,7 @@ int gguf_take_metadata(struct gguf *g, uint64_t n, struct err *e)
 			(unsigned long long)n, KEYS_MOST);
 	while (g->n_kv < n) {
 		if (!ARRAY_ROOM(g->kv, cap, g->n_kv + 1))
-			return err_set(e, ERR_MEMORY, "no memory for %zu metadata entries", cap);
+			return err_no_memory(e, "%zu metadata entries", cap);
 		if (take_pair(g, &g->kv[g->n_kv], e))
 			return -1;
 		g->n_kv++;

@@ -119,7 +119,7 @@ static int grow_tables(struct gguf *g, struct growing *w, size_t name_size, stru
 				   ARRAY_ROOM(w->name, w->cap_places, n) &&
 				   ARRAY_ROOM(g->names, w->cap_names, w->n_names + name_size + 1)
 			   ? 0
-			   : err_set(e, ERR_MEMORY, "no memory for the %zu tensors of %s", n, g->path);
+			   : err_no_memory(e, "the %zu tensors of %s", n, g->path);
 }
 
 static int take_descriptions(struct gguf *g, uint64_t n, struct growing *w, struct err *e)
@@ -214,7 +214,7 @@ static int list_tensors(struct gguf *g, struct err *e)
 	free(g->by_name);
 	g->by_name = malloc(((size_t)g->n_tensors + 1) * sizeof *g->by_name);
 	if (!g->by_name)
-		return err_set(e, ERR_MEMORY, "no memory for %d tensors", g->n_tensors);
+		return err_no_memory(e, "%d tensors", g->n_tensors);
 	for (int32_t i = 0; i < g->n_tensors; i++)
 		g->by_name[i] = i;
 	return 0;
@@ -238,7 +238,7 @@ int gguf_join_tensors(struct gguf *g, struct err *e)
 			return -1;
 		grown = realloc(g->tensor, (n + 1) * sizeof *grown);
 		if (!grown)
-			return err_set(e, ERR_MEMORY, "no memory for the %zu tensors of %s", n, g->path);
+			return err_no_memory(e, "the %zu tensors of %s", n, g->path);
 		g->tensor = grown;
 		if (p->n_tensors)
 			memcpy(grown + g->n_tensors, p->tensor, (size_t)p->n_tensors * sizeof *grown);

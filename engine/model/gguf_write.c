@@ -113,7 +113,7 @@ int gguf_head_end(struct gguf_head *h, struct err *e)
 		put(h, zeros, left < sizeof zeros ? left : sizeof zeros);
 	}
 	if (h->failed)
-		return err_set(e, ERR_MEMORY, "no memory for the head of a file");
+		return err_no_memory(e, "the head of a file");
 	memcpy(h->data + AT_TENSORS, &h->n_tensors, sizeof h->n_tensors);
 	memcpy(h->data + AT_PAIRS, &h->n_pairs, sizeof h->n_pairs);
 	return 0;

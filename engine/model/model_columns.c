@@ -78,7 +78,7 @@ static int fill(struct model *m, const struct gguf *g, int32_t layer, uint8_t *t
 	uint8_t *raw = t ? malloc(t->bytes) : NULL;
 
 	if (t && !raw)
-		err_set(e, ERR_MEMORY, "no memory for columns");
+		err_no_memory(e, "columns");
 	if (!raw || gguf_read_tensor(t, raw, e) || weights_pack(m->kernels, c, raw, to, e))
 		c->data = NULL;
 	free(raw);

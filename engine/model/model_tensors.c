@@ -163,7 +163,7 @@ void model_load_layers(
 			gguf_path(l->g));
 	for (int32_t i = 0; i < n && !l->e->code; i++) {
 		if (layer_like(&layer[i], like)) {
-			err_set(l->e, ERR_MEMORY, "no memory for %d layers", n);
+			err_no_memory(l->e, "%d layers", n);
 			return;
 		}
 		model_load_layer(l, &layer[i], i);

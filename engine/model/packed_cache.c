@@ -371,7 +371,7 @@ static int write_and_rename(const char *folder, const struct packed_key *k, cons
 
 	if (!path || asprintf(&draft, "%s%sXXXXXX", folder, partial) < 0) {
 		draft = NULL;
-		err_set(e, ERR_MEMORY, "no memory for a path");
+		err_no_memory(e, "a path");
 		goto out;
 	}
 	fd = mkostemp(draft, O_CLOEXEC);

@@ -48,7 +48,7 @@ static int map_arena(struct weights *w, struct err *e)
 		NULL, w->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (w->arena == MAP_FAILED) {
 		w->arena = NULL;
-		return err_set(e, ERR_MEMORY, "no memory for %zu MB of weights", w->bytes >> 20);
+		return err_no_memory(e, "%zu MB of weights", w->bytes >> 20);
 	}
 	/* large pages save about a tenth of a memory-bound step; without them it is only slower */
 	madvise(w->arena, w->bytes, MADV_HUGEPAGE);
@@ -95,7 +95,7 @@ static struct weights_part *add_part(
 		return NULL;
 	}
 	if (!ARRAY_ROOM(w->part, w->cap_parts, w->n_parts + 1)) {
-		err_set(e, ERR_MEMORY, "no memory for the plan of %d tensors", w->n_parts + 1);
+		err_no_memory(e, "the plan of %d tensors", w->n_parts + 1);
 		return NULL;
 	}
 	p = &w->part[w->n_parts++];
@@ -377,7 +377,7 @@ static int prepare_key(struct weights *w, const struct gguf *g, struct err *e)
 	w->path = strdup(gguf_path(g));
 	w->name = strdup(slash ? slash + 1 : gguf_path(g));
 	if (!w->path || !w->name)
-		return err_set(e, ERR_MEMORY, "no memory for a path");
+		return err_no_memory(e, "a path");
 	w->stamp = *gguf_stamp(g);
 	w->identity = w->wants ? identity_of(w) : 0;
 	w->key.layout = k_layout_name(w->kernels);
@@ -460,7 +460,7 @@ int weights_pack(
 
 	m->data = k_is_host(kernels) ? to : aligned_alloc(64, align64(bytes));
 	if (!m->data)
-		return err_set(e, ERR_MEMORY, "no memory for %zu bytes of packed weights", bytes);
+		return err_no_memory(e, "%zu bytes of packed weights", bytes);
 	k_pack(kernels, m, raw);
 	if (m->data != to) {
 		failed = k_upload(kernels, to, m->data, bytes, e);

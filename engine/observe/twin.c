@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "engine/arch/open.h"
 #include "engine/draft/file.h"
 #include "engine/draft/slots.h"

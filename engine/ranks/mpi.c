@@ -338,7 +338,7 @@ static int add(struct transport **out, int32_t tag, bool pair, int32_t peer, str
 	*out = NULL;
 	if (!t || !(t->set = mpi_world.mpi->set_new())) {
 		free(t);
-		return err_set(e, ERR_MEMORY, "no memory for a rank");
+		return err_no_memory(e, "a rank");
 	}
 	t->t = (struct transport){ .ops = &mpi_ops,
 		.rank = pair ? mpi_world.rank != 0 : mpi_world.rank,

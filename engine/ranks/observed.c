@@ -160,7 +160,7 @@ int ranks_gather_observed(struct ranks *k, struct forward *f, struct err *e)
 	for (int32_t r = 0; r < n; r++)
 		all += rank_bytes(k, f, r);
 	if (!ARRAY_ROOM(k->observed, k->cap_observed, all + 1))
-		return err_set(e, ERR_MEMORY, "no memory for what ranks observed");
+		return err_no_memory(e, "what ranks observed");
 	copy_rank(k, f, k->observed, k->transport->rank, true);
 	if (k->transport->rank)
 		return transport_control(k->transport,

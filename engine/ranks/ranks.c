@@ -46,7 +46,7 @@ static int list_matrices(
 	}
 	if (l->n)
 		qsort(l->m, (size_t)l->n, sizeof *l->m, by_address);
-	return ok ? 0 : err_set(e, ERR_MEMORY, "no memory for the plan of the ranks");
+	return ok ? 0 : err_no_memory(e, "the plan of the ranks");
 }
 
 /* Groups whose layers' attention can all be split, with a head for each rank. */
@@ -87,9 +87,7 @@ static int take_exchanges(struct ranks *k, const struct forward *f, struct err *
 	free(k->heads);
 	k->cap_heads = f->needs.ops;
 	k->heads = calloc((size_t)k->cap_heads, sizeof *k->heads);
-	return k->exchange && k->heads
-			   ? 0
-			   : err_set(e, ERR_MEMORY, "no memory for the exchanges of the ranks");
+	return k->exchange && k->heads ? 0 : err_no_memory(e, "the exchanges of the ranks");
 }
 
 static int plan_with(
@@ -184,7 +182,7 @@ int ranks_attach(struct ranks *k, struct forward *f, struct err *e)
 	k->cut = calloc((size_t)k->cap_exchanges, sizeof *k->cut);
 	k->also = calloc((size_t)f->max_also + 1, sizeof *k->also);
 	if (!k->cut || !k->also)
-		return err_set(e, ERR_MEMORY, "no memory for the steps of the ranks");
+		return err_no_memory(e, "the steps of the ranks");
 	return k->local ? take_exchanges(k, f, e) : -1;
 }
 

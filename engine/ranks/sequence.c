@@ -122,7 +122,7 @@ static int pass_pages(
 	for (int32_t r = 0; r < k->n_sequence; r++)
 		all += size[r] = copy_layers(k, f, first, end, r, NULL, false);
 	if (!ARRAY_ROOM(k->passed, k->cap_passed, all + 1))
-		return err_set(e, ERR_MEMORY, "no memory for the pages that ranks pass on");
+		return err_no_memory(e, "the pages that ranks pass on");
 	copy_layers(k, f, first, end, self, k->passed, true);
 	at = k->passed + size[self];
 	for (int32_t i = 1; i < k->n_sequence; i++) {

@@ -196,7 +196,7 @@ int transport_threads(struct transport **out, int32_t n, struct err *e)
 	struct world *w = n <= TRANSPORT_RANKS ? world_new(n) : NULL;
 
 	if (!w)
-		return err_set(e, ERR_MEMORY, "no memory for %d ranks", n);
+		return err_no_memory(e, "%d ranks", n);
 	for (int32_t r = 0; r < n; r++) {
 		w->rank[r] = (struct thread_rank){ { .ops = &threads_ops, .rank = r, .n = n }, w };
 		out[r] = &w->rank[r].t;

@@ -40,7 +40,7 @@ static int round_rows(
 		err_set(e, ERR_USAGE, "weights %s: a matrix has rows of %d weights, no whole blocks of %d",
 			type->name, cols, type->block);
 	else if (!row)
-		err_set(e, ERR_MEMORY, "no memory for weights as floats");
+		err_no_memory(e, "weights as floats");
 	else
 		form_scales_make(form, &scales, w, rows, cols, e);
 	for (int32_t r = 0; !e->code && r < rows; r++, w += cols) {
@@ -58,7 +58,7 @@ static int add_copy(struct floats *s, const struct k_matrix *m, struct err *e)
 	float *raw;
 
 	if (!ARRAY_ROOM(s->copy, s->cap, s->n + 1))
-		return err_set(e, ERR_MEMORY, "no memory for weights as floats");
+		return err_no_memory(e, "weights as floats");
 	c = &s->copy[s->n++];
 	*c = (struct copy){ m, { .type = K_F32, .n_rows = m->n_rows, .n_cols = m->n_cols } };
 	c->is.data = k_alloc(s->kernels, k_matrix_bytes(s->kernels, &c->is), K_WEIGHTS,
@@ -106,7 +106,7 @@ int floats_open(
 
 	*out = NULL;
 	if (!s)
-		return err_set(e, ERR_MEMORY, "no memory for weights as floats");
+		return err_no_memory(e, "weights as floats");
 	s->kernels = f->model->kernels;
 	s->form = form;
 	if (f->model->adapters)
@@ -118,7 +118,7 @@ int floats_open(
 		add_all_products(s, f, e);
 	s->largest = calloc((size_t)s->n_inputs + 1, sizeof *s->largest);
 	if (!e->code && !s->largest)
-		err_set(e, ERR_MEMORY, "no memory for weights as floats");
+		err_no_memory(e, "weights as floats");
 	if (e->code) {
 		floats_close(s);
 		return -1;

@@ -144,7 +144,7 @@ float *program_read_matrix(struct k_ctx *kernels, const struct k_matrix *m, stru
 	struct k_program p = { .op = &op, .n_ops = 1, .version = k_new_version() };
 
 	if (!ids || !out)
-		err_set(e, ERR_MEMORY, "no memory for weights as floats");
+		err_no_memory(e, "weights as floats");
 	for (int32_t i = 0; ids && i < m->n_rows; i++)
 		ids[i] = i;
 	op.u.embed = (struct k_embed){ .w = m, .ids = ids, .x = out, .n = m->n_rows };

@@ -16,7 +16,7 @@ int sampler_open(struct sampler **out, int32_t vocab, struct err *e)
 	*out = NULL;
 	assert(vocab > 0 && vocab <= INT32_MAX - K_DRAW_BLOCK);
 	if (!s)
-		return err_set(e, ERR_MEMORY, "no memory for the sampler");
+		return err_no_memory(e, "the sampler");
 	s->pass = k_draw_passes();
 	s->vocab = vocab;
 	s->n_blocks = (vocab + K_DRAW_BLOCK - 1) / K_DRAW_BLOCK;
@@ -37,7 +37,7 @@ int sampler_open(struct sampler **out, int32_t vocab, struct err *e)
 	if (!s->y || !s->e || !s->own || !s->listed_y || !s->listed_e || !s->block_max || !s->list ||
 		!s->scratch || !s->count || !s->bias || !s->touched || !s->bucket || !s->rest) {
 		sampler_close(s);
-		return err_set(e, ERR_MEMORY, "no memory for a sampler of %d tokens", vocab);
+		return err_no_memory(e, "a sampler of %d tokens", vocab);
 	}
 	*out = s;
 	return 0;

@@ -68,7 +68,7 @@ int sched_add(struct sched *s, struct request *r, struct err *e)
 {
 	/* room also for every running request, so that preemption cannot fail */
 	if (!ARRAY_ROOM(s->queue, s->cap_queue, s->n_queue + s->n_slots + 1) || sched_user_open(s, r))
-		return err_set(e, ERR_MEMORY, "no memory for another waiting request");
+		return err_no_memory(e, "another waiting request");
 	r->arrived = s->step;
 	return sched_queue_insert(s, s->n_queue, r);
 }

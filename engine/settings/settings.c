@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "base/models.h"
 
@@ -243,7 +243,7 @@ int setting_put(const struct setting *s, void *base, const char *value, struct e
 		/* fall through */
 	default:
 		*(const char **)at = s->kept ? setting_keep("", value, strlen(value)) : value;
-		return !value || *(const char **)at ? 0 : err_set(e, ERR_MEMORY, "no memory for a setting");
+		return !value || *(const char **)at ? 0 : err_no_memory(e, "a setting");
 	}
 }
 

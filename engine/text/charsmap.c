@@ -35,7 +35,7 @@ int charsmap_open(struct charsmap **out, const uint8_t *data, size_t size, struc
 		return err_set(e, ERR_INPUT, "the trie of the table is not in its %zu bytes", size);
 	m = calloc(1, sizeof *m + size);
 	if (!m)
-		return err_set(e, ERR_MEMORY, "no memory for a table of %zu bytes", size);
+		return err_no_memory(e, "a table of %zu bytes", size);
 	m->n_units = trie / 4;
 	m->n_text = size - 4 - trie;
 	m->text = (const char *)(m->unit + m->n_units);

@@ -52,7 +52,7 @@ static int without(struct fit *f, size_t before, struct err *e)
 	int rc;
 
 	if (!m)
-		return err_set(e, ERR_MEMORY, "no memory for the conversation");
+		return err_no_memory(e, "the conversation");
 	rest.message = m;
 	rest.n = 0;
 	for (size_t i = 0; i < f->of->n; i++)

@@ -108,7 +108,7 @@ static void put_schema(struct writing *w, const cJSON *schema, const cJSON *whol
 	if (text)
 		fprintf(w->f, " %%json %s", text);
 	else
-		err_set(w->e, ERR_MEMORY, "no memory for a grammar");
+		err_no_memory(w->e, "a grammar");
 	if (ftell(w->f) > MOST_TEXT)
 		err_set(w->e, ERR_USAGE, "tools: their grammar is longer than %d bytes", MOST_TEXT);
 	cJSON_free(text);
@@ -260,7 +260,7 @@ static void put_object(
 	int i = 0;
 
 	if (!p || !value)
-		err_set(w->e, ERR_MEMORY, "no memory for a grammar");
+		err_no_memory(w->e, "a grammar");
 	else if (check_object(w, name, schema)) {
 		cJSON_ArrayForEach(one, of) p[i++] = one;
 		qsort(p, (size_t)n, sizeof *p, by_name);
@@ -336,7 +336,7 @@ static void put_args(struct writing *w, const cJSON *tool, int i)
 
 	w->tool = foreign_text(tool, "name");
 	if (!p)
-		err_set(w->e, ERR_MEMORY, "no memory for a grammar");
+		err_no_memory(w->e, "a grammar");
 	else if (w->calls->kind != PARTS_JSON && !foreign_member(p, "properties"))
 		cJSON_DeleteItemFromObject(p, "maxProperties");
 	if (w->calls->kind == PARTS_BARE && p)
@@ -474,7 +474,7 @@ char *parts_grammar(const struct parts_rules *r, struct err *e)
 			put_calls(&w, r);
 	}
 	if (!w.f || fclose(w.f))
-		err_set(e, ERR_MEMORY, "no memory for a grammar");
+		err_no_memory(e, "a grammar");
 	if (!e->code)
 		return text;
 	free(text);

@@ -25,7 +25,7 @@ static int add_piece(struct pieces *p, const char *text, size_t size, int32_t id
 	if (id < 0 && !size)
 		return 0;
 	if (!ARRAY_ROOM(p->piece, p->cap, p->n + 1))
-		return err_set(e, ERR_MEMORY, "no memory for the conversation");
+		return err_no_memory(e, "the conversation");
 	p->piece[p->n++] = (struct piece){ text, size, id };
 	return 0;
 }

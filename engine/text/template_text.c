@@ -350,7 +350,7 @@ static char *render_json(
 	struct jinja *j = NULL;
 
 	if (!text)
-		err_set(e, ERR_MEMORY, "no memory for the chat template");
+		err_no_memory(e, "the chat template");
 	else if (!jinja_open(&j, text, strlen(text), &o, e) &&
 			 !jinja_set(j, "messages", messages, n, e) &&
 			 !jinja_set(
@@ -373,7 +373,7 @@ static char *render_once(struct writer *w, size_t *size, struct err *e)
 	w->n_spelled = 0;
 	messages = messages_json(w, &n);
 	if (!messages) {
-		err_set(e, ERR_MEMORY, "no memory for the conversation");
+		err_no_memory(e, "the conversation");
 		return NULL;
 	}
 	out = render_json(w, messages, n, size, e);

@@ -153,7 +153,7 @@ static int read_kinds(struct tokenizer *t, const struct gguf *g, struct err *e)
 		return 0;
 	kind = malloc((size_t)t->n_vocab * sizeof *kind);
 	if (!kind)
-		return err_set(e, ERR_MEMORY, "no memory for the vocabulary");
+		return err_no_memory(e, "the vocabulary");
 	if (gguf_array_i64(g, key, kind, t->n_vocab, e)) {
 		free(kind);
 		return -1;
@@ -170,7 +170,7 @@ static int index_words(struct tokenizer *t, struct err *e)
 {
 	t->word_slot = tokenizer_new_slots(t->n_vocab, &t->word_mask);
 	if (!t->word_slot)
-		return err_set(e, ERR_MEMORY, "no memory for the vocabulary");
+		return err_no_memory(e, "the vocabulary");
 	for (int32_t id = 0; id < t->n_vocab; id++) {
 		const char *bytes = t->bytes + t->start[id];
 		size_t size = tokenizer_size(t, id);
@@ -202,7 +202,7 @@ static int read_tokens(struct tokenizer *t, const struct gguf *g, struct err *e)
 	t->kind = malloc((size_t)n);
 	t->end = calloc((size_t)n, sizeof *t->end);
 	if (!text || !t->start || !t->kind || !t->end) {
-		err_set(e, ERR_MEMORY, "no memory for a vocabulary of %d tokens", t->n_vocab);
+		err_no_memory(e, "a vocabulary of %d tokens", t->n_vocab);
 		goto out;
 	}
 	if (gguf_array_text(g, key, text, n, e) || read_kinds(t, g, e))
@@ -211,7 +211,7 @@ static int read_tokens(struct tokenizer *t, const struct gguf *g, struct err *e)
 		total += text[i].size;
 	t->bytes = malloc(total + 1);
 	if (!t->bytes) {
-		err_set(e, ERR_MEMORY, "no memory for %zu bytes of tokens", total);
+		err_no_memory(e, "%zu bytes of tokens", total);
 		goto out;
 	}
 	spell_tokens(t, text);
@@ -261,7 +261,7 @@ static int index_special(struct tokenizer *t, struct err *e)
 		if (!is_one_of(t, id, marks) || !tokenizer_size(t, id))
 			continue;
 		if (!ARRAY_ROOM(t->special, cap, t->n_special + 1))
-			return err_set(e, ERR_MEMORY, "no memory for special tokens");
+			return err_no_memory(e, "special tokens");
 		t->special[t->n_special++] = id;
 	}
 	if (t->n_special)
@@ -348,7 +348,7 @@ int tokenizer_open(struct tokenizer **out, const struct gguf *g, struct err *e)
 
 	*out = NULL;
 	if (!t)
-		return err_set(e, ERR_MEMORY, "no memory for the tokenizer");
+		return err_no_memory(e, "the tokenizer");
 	if (getentropy(&t->seed, sizeof t->seed))
 		t->seed = (uint64_t)now_ns();
 	if (read_kind(t, g, e) || read_tokens(t, g, e) || t->ops->read_rules(t, g, e) ||

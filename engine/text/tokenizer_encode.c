@@ -7,7 +7,7 @@ int tokenizer_append(
 	int32_t **ids, size_t *n, size_t *cap, const int32_t *more, size_t n_more, struct err *e)
 {
 	if (!ARRAY_ROOM(*ids, *cap, *n + n_more))
-		return err_set(e, ERR_MEMORY, "no memory for %zu token ids", *n + n_more);
+		return err_no_memory(e, "%zu token ids", *n + n_more);
 	if (n_more)
 		memcpy(*ids + *n, more, n_more * sizeof *more);
 	*n += n_more;
@@ -17,7 +17,7 @@ int tokenizer_append(
 int encoder_push(struct encoder *c, int32_t id)
 {
 	if (!ARRAY_ROOM(*c->ids, *c->cap, *c->n + 1))
-		return err_set(c->e, ERR_MEMORY, "no memory for %zu token ids", *c->n + 1);
+		return err_no_memory(c->e, "%zu token ids", *c->n + 1);
 	(*c->ids)[(*c->n)++] = id;
 	return 0;
 }
@@ -116,7 +116,7 @@ int tokenizer_encode_prompt(const struct tokenizer *t, const char *text, size_t 
 	if (added)
 		*added = add;
 	if (!ARRAY_ROOM(*ids, *cap, *n + 1))
-		return err_set(e, ERR_MEMORY, "no memory for the prompt");
+		return err_no_memory(e, "the prompt");
 	if (add)
 		(*ids)[(*n)++] = t->bos;
 	return tokenizer_encode(t, text, size, true, ids, n, cap, e);

@@ -68,7 +68,7 @@ int tokenizer_read_pre(struct tokenizer *t, const struct gguf *g, struct err *e)
 			pre_known(known, sizeof known));
 	t->pre = pre_compile(rule);
 	if (!t->pre)
-		return err_set(e, ERR_MEMORY, "no memory for the pre-tokenizer");
+		return err_no_memory(e, "the pre-tokenizer");
 	t->adds_bos = rule->adds_bos;
 	t->whole_words = rule->whole_words;
 	make_alphabet(t->back);
@@ -133,7 +133,7 @@ static int index_merges(
 		longest = text[i].size > longest ? text[i].size : longest;
 	buf = malloc(longest + 1);
 	if (!buf)
-		return err_set(e, ERR_MEMORY, "no memory for a merge of %zu bytes", longest);
+		return err_no_memory(e, "a merge of %zu bytes", longest);
 	for (int32_t i = 0; i < t->n_merges; i++) {
 		struct merge *m = &t->merge[i];
 		uint32_t k;
@@ -167,7 +167,7 @@ int tokenizer_read_merges(struct tokenizer *t, const struct gguf *g, struct err 
 	t->merge = malloc(((size_t)n + 1) * sizeof *t->merge);
 	t->merge_slot = tokenizer_new_slots(t->n_merges, &t->merge_mask);
 	if (!text || !t->merge || !t->merge_slot)
-		err_set(e, ERR_MEMORY, "no memory for %d merges", t->n_merges);
+		err_no_memory(e, "%d merges", t->n_merges);
 	else if (!gguf_array_text(g, key, text, n, e))
 		rc = index_merges(t, g, text, e);
 	free(text);

@@ -228,7 +228,7 @@ float *tokenizer_read_scores(struct tokenizer *t, const struct gguf *g, struct e
 	}
 	score = malloc((size_t)t->n_vocab * sizeof *score);
 	if (!score)
-		err_set(e, ERR_MEMORY, "no memory for %d scores", t->n_vocab);
+		err_no_memory(e, "%d scores", t->n_vocab);
 	if (!score || gguf_array_f32(g, key, score, t->n_vocab, e)) {
 		free(score);
 		return NULL;
@@ -255,7 +255,7 @@ static int read_order(struct tokenizer *t, const struct gguf *g, struct err *e)
 	for (int32_t id = 0; id < t->n_vocab && t->order; id++)
 		t->order[id] = order_of(score[id]);
 	free(score);
-	return t->order ? 0 : err_set(e, ERR_MEMORY, "no memory for %d scores", t->n_vocab);
+	return t->order ? 0 : err_no_memory(e, "%d scores", t->n_vocab);
 }
 
 const struct tokenizer_ops tokenizer_spm = {

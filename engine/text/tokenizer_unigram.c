@@ -175,7 +175,7 @@ static int read_charsmap(struct tokenizer *t, const struct gguf *g, struct err *
 	item = malloc((size_t)n * sizeof *item);
 	bytes = malloc((size_t)n);
 	if (!item || !bytes) {
-		err_set(e, ERR_MEMORY, "no memory for %s, of %lld bytes", key, (long long)n);
+		err_no_memory(e, "%s, of %lld bytes", key, (long long)n);
 	} else if (!gguf_array_i64(g, key, item, n, e)) {
 		for (int64_t i = 0; i < n; i++)
 			bytes[i] = (uint8_t)item[i];
@@ -229,7 +229,7 @@ static int read_scores(struct tokenizer *t, const struct gguf *g, struct err *e)
 		t->score[id] = t->kind[id] == TOKEN_USER ? user_score(t, id, most) : score[id];
 	t->unknown_score = least - 10.0f;
 	free(score);
-	return t->score ? 0 : err_set(e, ERR_MEMORY, "no memory for %d scores", t->n_vocab);
+	return t->score ? 0 : err_no_memory(e, "%d scores", t->n_vocab);
 }
 
 const struct tokenizer_ops tokenizer_unigram = {

@@ -424,7 +424,7 @@ struct k_device *cu_open(int index, struct err *e)
 	struct cu_device *c = d ? calloc(1, sizeof *c) : NULL;
 
 	if (!c) {
-		err_set(e, ERR_MEMORY, "no memory for the device");
+		err_no_memory(e, "the device");
 		return NULL;
 	}
 	c->d = d;

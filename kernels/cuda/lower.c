@@ -326,7 +326,7 @@ static int size_program(struct lowering *l, const struct k_program *p, int32_t n
 		g->cap_calls = g->call && g->op ? n_calls : 0;
 	}
 	if (!g->matrix || !g->cap_calls)
-		return err_set(l->e, ERR_MEMORY, "no memory for a step of %d kernels", n_calls);
+		return err_no_memory(l->e, "a step of %d kernels", n_calls);
 	return cu_grow_own(l->c, &g->blob, n * sizeof *g->matrix, "the matrices of a step", l->e);
 }
 

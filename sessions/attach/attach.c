@@ -70,7 +70,7 @@ static int order(struct attach *a, enum attach_what what, const char *text, cons
 		(settings && setting_stops_copy(&o->settings.stop, &settings->stop, e))) {
 		if (o)
 			free_order(o);
-		return err_set(e, ERR_MEMORY, "no memory for another turn");
+		return err_no_memory(e, "another turn");
 	}
 	put_order(a, o);
 	return 0;
@@ -213,7 +213,7 @@ static int open_parts(struct attach *a, struct err *e)
 	a->known = calloc(EV_OWN_IDS, sizeof *a->known);
 	a->system = a->o.system ? strdup(a->o.system) : NULL;
 	if (!a->known || (a->o.system && !a->system))
-		return err_set(e, ERR_MEMORY, "no memory for a session with a server");
+		return err_no_memory(e, "a session with a server");
 	if (client_open(&a->client, &c, e) || attach_meet(a, e) || open_events(a, e))
 		return -1;
 	attach_emit_session(a);
@@ -236,7 +236,7 @@ int attach_open(struct attach **out, const struct attach_options *o, struct err 
 
 	*out = NULL;
 	if (!a)
-		return err_set(e, ERR_MEMORY, "no memory for a session with a server");
+		return err_no_memory(e, "a session with a server");
 	pthread_mutex_init(&a->lock, NULL);
 	ev_init(&none, EV_polled);
 	a->polled = none.u.polled;

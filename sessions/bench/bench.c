@@ -203,7 +203,7 @@ int bench_run(const struct engine_options *o, const char *only,
 		return err_set(e, ERR_USAGE, "bench has no figure of this name: see `cutaway bench`");
 	struct bench *b = calloc(1, sizeof *b);
 	if (!b)
-		return err_set(e, ERR_MEMORY, "no memory for the bench");
+		return err_no_memory(e, "the bench");
 	b->report = report;
 	b->arg = arg;
 	bench_say(b, "starting");
@@ -254,7 +254,7 @@ int bench_turns(const struct engine_options *o, const char *figure,
 		return err_set(e, ERR_USAGE, "bench: \"%s\" is not measured by single runs", figure);
 	struct bench *b = calloc(1, sizeof *b);
 	if (!b)
-		return err_set(e, ERR_MEMORY, "no memory for the bench");
+		return err_no_memory(e, "the bench");
 	int status = open_all(b, &used, e) || take_turns(b, c, turn, arg, e);
 	return close_all(b, e) || status ? -1 : 0;
 }

@@ -24,7 +24,7 @@ static int start(const struct engine_options *o, struct start *s)
 	size_t n = 0, cap = 0;
 	double begin = bench_now();
 	if (!b)
-		return err_set(&s->err, ERR_MEMORY, "no memory for the bench");
+		return err_no_memory(&s->err, "the bench");
 	if (session_open(&b->session, &with, &s->err))
 		return -1;
 	s->opened = bench_now() - begin;

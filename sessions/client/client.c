@@ -94,7 +94,7 @@ int client_open(struct client **out, const struct client_options *o, struct err 
 	*out = NULL;
 	if (!c || curl_global_init(CURL_GLOBAL_DEFAULT) || !(c->multi = curl_multi_init())) {
 		free(c);
-		return err_set(e, ERR_MEMORY, "no memory for an HTTP client");
+		return err_no_memory(e, "an HTTP client");
 	}
 	c->idle_s = o->idle_s ? o->idle_s : IDLE_S;
 	curl_multi_setopt(c->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)o->connections);
@@ -107,7 +107,7 @@ int client_open(struct client **out, const struct client_options *o, struct err 
 	if (!add_header(c, "Content-Type: ", "application/json") || !add_header(c, "Expect:", "") ||
 		(o->api_key && !add_header(c, "Authorization: Bearer ", o->api_key))) {
 		client_close(c);
-		return err_set(e, ERR_MEMORY, "no memory for an HTTP client");
+		return err_no_memory(e, "an HTTP client");
 	}
 	*out = c;
 	return 0;
@@ -314,7 +314,7 @@ int client_fetch(struct client *c, const char *method, const char *path, const c
 	*answer = (struct client_answer){ .text = calloc(1, 1) };
 	if (!answer->text || !client_begin_method(c, method, path, body,
 							 (struct client_handler){ &f, fetch_piece, fetch_end }))
-		f.rc = err_set(e, ERR_MEMORY, "no memory for a request");
+		f.rc = err_no_memory(e, "a request");
 	else
 		while (!f.ended)
 			client_poll(c, 1000);

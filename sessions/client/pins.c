@@ -69,7 +69,7 @@ static char *words_of(const cJSON *o, struct err *e)
 		cJSON_ArrayForEach(p, list) put_pin(f, p);
 	if (f && !fclose(f))
 		return text;
-	err_set(e, ERR_MEMORY, "no memory for the list");
+	err_no_memory(e, "the list");
 	return NULL;
 }
 

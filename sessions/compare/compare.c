@@ -251,7 +251,7 @@ int compare_read(struct compare *c, int side, const char *path, struct err *e)
 int compare_check(const struct compare *c, const char *path, struct err *e)
 {
 	if (c->no_memory)
-		return err_set(e, ERR_MEMORY, "no memory for what is compared");
+		return err_no_memory(e, "what is compared");
 	if (path && !(c->side[0].marked && c->side[1].marked))
 		return err_set(e, ERR_USAGE,
 			"%.300s holds no comparison; two recordings, or the settings of two sides, are needed",

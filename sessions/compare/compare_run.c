@@ -149,7 +149,7 @@ static int score(const struct compare_plan *p, const struct compare_answer *a, i
 	int rc;
 
 	if (!ids)
-		return err_set(e, ERR_MEMORY, "no memory for a text of %zu tokens", n);
+		return err_no_memory(e, "a text of %zu tokens", n);
 	memcpy(ids, t->ids[side], from * sizeof *ids);
 	memcpy(ids + from, a->id, (size_t)a->n * sizeof *ids);
 	q = engine_own_request(EV_REQUEST_KIND_score, ids, (int32_t)n, 0, t->text);

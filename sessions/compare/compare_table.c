@@ -25,7 +25,7 @@ static int match(const struct compare *c, const struct compare_answer **pair, st
 	int from = 0;
 
 	if (!taken)
-		return err_set(e, ERR_MEMORY, "no memory for pairs of answers");
+		return err_no_memory(e, "pairs of answers");
 	for (int i = 0; i < a->n_answers; i++) {
 		while (from < b->n_answers && (taken[from] || !counts(&b->answer[from])))
 			from++;
@@ -58,7 +58,7 @@ static int note_texts(struct compare_table *t, int *cap, const struct compare_an
 	if ((at == a->n && at == b->n) || is_known(t, a->text))
 		return 0;
 	if (!ARRAY_ROOM(t->difference, *cap, t->n_differences + 1))
-		return err_set(e, ERR_MEMORY, "no memory for differences");
+		return err_no_memory(e, "differences");
 	t->difference[t->n_differences++] = (struct compare_difference){ { a, b }, at };
 	return 0;
 }
@@ -117,7 +117,7 @@ static int figure(const struct compare_side *a, const struct compare_answer *con
 	int got = 0;
 
 	if (!value)
-		return err_set(e, ERR_MEMORY, "no memory for figures");
+		return err_no_memory(e, "figures");
 	for (int i = 0; i < a->n_answers; i++) {
 		const double x = pair[i] ? of(&a->answer[i]) : (double)NAN, y = pair[i] ? of(pair[i]) : x;
 
@@ -169,7 +169,7 @@ static int waits(const struct compare *c, const struct compare_answer *const *pa
 	int got = 0;
 
 	if (!gap)
-		return err_set(e, ERR_MEMORY, "no memory for figures");
+		return err_no_memory(e, "figures");
 	for (int i = 0; i < c->side[0].n_answers; i++) {
 		const struct compare_answer *a = answer_at(c, pair, side, i);
 
@@ -209,7 +209,7 @@ int compare_table(const struct compare *c, struct compare_table *t, struct err *
 
 	*t = (struct compare_table){ 0 };
 	if (!pair)
-		return err_set(e, ERR_MEMORY, "no memory for pairs of answers");
+		return err_no_memory(e, "pairs of answers");
 	rc = fill(c, pair, t, e);
 	free((void *)pair);
 	if (rc)

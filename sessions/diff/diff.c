@@ -26,8 +26,7 @@ static int fill_side(struct diff_side *s, const struct history_request *r, struc
 	s->ids = malloc(((size_t)r->longest + 1) * sizeof *s->ids);
 	s->row = malloc(((size_t)r->longest + 1) * sizeof *s->row);
 	if (!s->ids || !s->row)
-		return err_set(
-			e, ERR_MEMORY, "no memory for the tokens of request %lld", (long long)r->number);
+		return err_no_memory(e, "the tokens of request %lld", (long long)r->number);
 	s->n = history_ids(r, r->n_takes - 1, s->ids);
 	memset(s->row, 0xff, ((size_t)r->longest + 1) * sizeof *s->row);
 	for (int32_t t = 0; t < r->n_takes; t++)
@@ -113,7 +112,7 @@ static int match(const struct diff *d, int32_t *of_a, int32_t *of_b, struct err 
 	struct entry *list = malloc(((size_t)b->n_requests + 1) * sizeof *list);
 
 	if (!list)
-		return err_set(e, ERR_MEMORY, "no memory for the requests of two recordings");
+		return err_no_memory(e, "the requests of two recordings");
 	memset(of_a, 0xff, (size_t)a->n_requests * sizeof *of_a);
 	memset(of_b, 0xff, (size_t)b->n_requests * sizeof *of_b);
 	for (int level = 0; level < 4; level++) {
@@ -167,7 +166,7 @@ static int make_pairs(struct diff *d, struct err *e)
 
 	d->pair = calloc((size_t)a->n_requests + (size_t)b->n_requests + 1, sizeof *d->pair);
 	rc = of_a && d->pair ? match(d, of_a, of_b, e)
-						 : err_set(e, ERR_MEMORY, "no memory for the requests of two recordings");
+						 : err_no_memory(e, "the requests of two recordings");
 	for (int32_t i = 0; !rc && i < a->n_requests; i++)
 		if (!is_branch(&a->request[i]))
 			rc = add_pair(d, &a->request[i], of_a[i] < 0 ? NULL : &b->request[of_a[i]], e);

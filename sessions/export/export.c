@@ -49,7 +49,7 @@ int export_goes_on(struct exporter *x, int64_t done, int64_t last, struct err *e
 	if (++x->n_rows % REPORT_EVERY == 0 && x->o->progress && !x->o->progress(x->o->arg, done, last))
 		return err_set(e, ERR_INTERRUPTED, "stopped");
 	if (x->no_memory)
-		return err_set(e, ERR_MEMORY, "no memory for this session; csv and jsonl need none");
+		return err_no_memory(e, "this session; csv and jsonl need none");
 	return ferror(x->out) ? export_flush(x, e) : 0;
 }
 

@@ -115,7 +115,7 @@ static int write_data(struct exporter *x, struct reader *r, struct err *e)
 static int begin(struct exporter *x, struct err *e)
 {
 	x->own = calloc(1, sizeof(struct html));
-	return x->own ? 0 : err_set(e, ERR_MEMORY, "no memory for a page");
+	return x->own ? 0 : err_no_memory(e, "a page");
 }
 
 static void event(struct exporter *x, const struct event *ev)

@@ -128,7 +128,7 @@ static int add_turn(
 	if (!t.token || !read_stops(&t.stop, r->stop) ||
 		!ARRAY_ROOM(p->turn, p->cap_turns, p->n_turns + 1)) {
 		turn_free(&t);
-		return err_set(e, ERR_MEMORY, "no memory for the conversation of %s", p->path);
+		return err_no_memory(e, "the conversation of %s", p->path);
 	}
 	for (int32_t i = t.n_prompt; i < n; i++)
 		t.token[i - t.n_prompt] = token_of(row_of(p->h, r, i, ids[i]), ids[i]);
@@ -217,7 +217,7 @@ static int read_turns(struct resumed *p, struct err *e)
 		return err_set(e, ERR_INPUT, "%s: its newest turn is not whole: %s", p->path, r->broken);
 	ids = ids_of(r);
 	if (!ids)
-		return err_set(e, ERR_MEMORY, "no memory for the conversation of %s", p->path);
+		return err_no_memory(e, "the conversation of %s", p->path);
 	if (add_turn(p, r, ids, r->n, e))
 		return -1;
 	while (more)
@@ -236,7 +236,7 @@ int resumed_open(struct resumed **out, const char *path, struct err *e)
 		p->path = strdup(path); /* opening it says why */
 	if (!p || !p->path) {
 		free(p);
-		return err_set(e, ERR_MEMORY, "no memory for the conversation of %s", path);
+		return err_no_memory(e, "the conversation of %s", path);
 	}
 	if (history_open(&p->h, path, e) || read_turns(p, e)) {
 		resumed_close(p);

@@ -359,7 +359,7 @@ int lesson_parse(
 	if (!r.l || !ended) {
 		free(ended);
 		lesson_free(r.l);
-		return err_set(e, ERR_MEMORY, "no memory for the lesson %s", name);
+		return err_no_memory(e, "the lesson %s", name);
 	}
 	memcpy(ended, text, size);
 	ended[size] = '\n';

@@ -75,7 +75,7 @@ static int take_row(struct answers *a, sqlite3_stmt *s, const char *path, struct
 	if (a->n == ANSWERS_MOST)
 		return err_set(e, ERR_INPUT, "more than %d answers: give fewer recordings", ANSWERS_MOST);
 	if (!ARRAY_ROOM(a->at, a->cap, a->n + 1))
-		return err_set(e, ERR_MEMORY, "no memory for the answers");
+		return err_no_memory(e, "the answers");
 	row = &a->at[a->n++];
 	*row = (struct answer){ .lesson = text_of(s, 0),
 		.question = text_of(s, 1),
@@ -89,7 +89,7 @@ static int take_row(struct answers *a, sqlite3_stmt *s, const char *path, struct
 		.part = sqlite3_column_int64(s, 9),
 		.recording = a->n_read };
 	name_reader(row, s, path);
-	return row->lesson && row->question ? 0 : err_set(e, ERR_MEMORY, "no memory for the answers");
+	return row->lesson && row->question ? 0 : err_no_memory(e, "the answers");
 }
 
 int answers_read(struct answers *a, const char *path, struct err *e)

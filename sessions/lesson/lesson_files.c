@@ -97,7 +97,7 @@ static int read_file(const char *path, char **text, size_t *size, struct err *e)
 		(*text)[*size] = '\0';
 		rc = ferror(in) ? err_set(e, ERR_IO, "%s: %s", path, strerror(errno)) : 0;
 	} else {
-		err_set(e, ERR_MEMORY, "no memory for a lesson");
+		err_no_memory(e, "a lesson");
 	}
 	fclose(in);
 	if (rc) { /* as of a folder */
@@ -113,7 +113,7 @@ static int copy_shipped(const char *name, char **text, size_t *size, struct err 
 		if (!strcmp(lessons_shipped[i].name, name)) {
 			*size = strlen(lessons_shipped[i].text);
 			*text = strdup(lessons_shipped[i].text);
-			return *text ? 0 : err_set(e, ERR_MEMORY, "no memory for a lesson");
+			return *text ? 0 : err_no_memory(e, "a lesson");
 		}
 	return no_such(name, e);
 }

@@ -110,7 +110,7 @@ int lesson_report(char *const *path, int n, const struct lesson_report_to *to, s
 		rc = list(&a, to->json, to->csv, e);
 	c = rc ? NULL : answers_sorted(&a);
 	if (!rc && !c)
-		rc = err_set(e, ERR_MEMORY, "no memory for the answers");
+		rc = err_no_memory(e, "the answers");
 	if (!rc && !to->json)
 		print_table(c, a.n, to->out);
 	if (!rc && to->html)

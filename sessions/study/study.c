@@ -33,7 +33,7 @@ int study_open(
 
 	*out = NULL;
 	if (!s)
-		return err_set(e, ERR_MEMORY, "no memory for a recording");
+		return err_no_memory(e, "a recording");
 	if (stream_open(&s->stream, 0, NULL, NULL, e) ||
 		session_open(
 			&s->session, &(struct session_options){ .stream = &s->stream, .record = path }, e)) {

@@ -106,7 +106,7 @@ int study_lines(struct study *s, FILE *in, int64_t *n, struct err *e)
 
 	*n = 0;
 	if (!line)
-		return err_set(e, ERR_MEMORY, "no memory for a line");
+		return err_no_memory(e, "a line");
 	while (got >= 0 && fgets(line, LINE_MAX_BYTES, in)) {
 		const size_t size = strlen(line);
 

@@ -299,7 +299,7 @@ static int bisect_look(const struct run *r, const struct bisect_end *end, probe_
 		err_set(e, ERR_INTERRUPTED, "stopped");
 	engine_close(engine);
 	if (!rc && k->no_memory)
-		return err_set(e, ERR_MEMORY, "no memory for the stages of a row");
+		return err_no_memory(e, "the stages of a row");
 	return rc;
 }
 
@@ -333,7 +333,7 @@ int bisect_run(struct bisect *b, const struct bisect_options *o, const int32_t *
 	list_ends(b, o);
 	hash = calloc((size_t)b->n_ends * ((size_t)n + 1), sizeof *hash);
 	if (!hash)
-		return err_set(e, ERR_MEMORY, "no memory for the hashes of %d rows", n);
+		return err_no_memory(e, "the hashes of %d rows", n);
 	for (int i = 0; !rc && i < b->n_ends; i++) {
 		r.hash[i] = hash + (size_t)i * ((size_t)n + 1);
 		b->end[i].unasked = is_ref(&b->end[i]) && !is_open(&r);

@@ -326,7 +326,7 @@ static int find_cause(struct run *r)
 	o.lossy = r->jobs.lossy;
 	o.engine.ctx = jobs_ctx(r->h, pos + 1);
 	if (!ids)
-		return err_set(r->e, ERR_MEMORY, "no memory for %d tokens", q->longest);
+		return err_no_memory(r->e, "%d tokens", q->longest);
 	history_ids(q, v->first.take, ids);
 	if (!rc && v->first.what == VERIFY_ID) {
 		ids[pos] = (int32_t)v->first.computed;

@@ -15,7 +15,7 @@ enum { PAGE = 16, WORTH_WAITING = 2 * PAGE };
 static int add(struct jobs *j, const struct job *job, struct err *e)
 {
 	if (j->n == 1 << 26 || !ARRAY_ROOM(j->job, j->cap, j->n + 1))
-		return err_set(e, ERR_MEMORY, "no memory for what is to be verified");
+		return err_no_memory(e, "what is to be verified");
 	j->job[j->n++] = *job;
 	j->n_rows += job->n;
 	return 0;
@@ -117,7 +117,7 @@ static int materialise(struct job *job, const struct history *h, struct err *e)
 		return 0;
 	job->ids = malloc((size_t)r->longest * sizeof *job->ids);
 	if (!job->ids)
-		return err_set(e, ERR_MEMORY, "no memory for the tokens of a request");
+		return err_no_memory(e, "the tokens of a request");
 	history_ids(r, job->take, job->ids);
 	job->n_ids = r->row[job->first + job->n - 1].pos + 1;
 	return 0;

@@ -36,13 +36,13 @@ int watch_open(struct watch_set **out, struct err *e)
 	watch_make_columns();
 	*out = NULL;
 	if (!s)
-		return err_set(e, ERR_MEMORY, "no memory for expressions");
+		return err_no_memory(e, "expressions");
 	if (sqlite3_open_v2(":memory:", &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) ||
 		sqlite3_create_module(s->db, "now", &watch_table, s) ||
 		/* connects the virtual table; expressions are not allowed to */
 		sqlite3_exec(s->db, "SELECT step FROM now", NULL, NULL, NULL)) {
 		watch_close(s);
-		return err_set(e, ERR_MEMORY, "no memory for expressions");
+		return err_no_memory(e, "expressions");
 	}
 	sqlite3_set_authorizer(s->db, authorise, s);
 	s->bound = (struct query_bound){

@@ -127,5 +127,5 @@ int watch_print(
 	if (out)
 		fclose(out);
 	watch_close(s);
-	return *say ? 0 : err_set(e, ERR_MEMORY, "no memory for an answer");
+	return *say ? 0 : err_no_memory(e, "an answer");
 }

@@ -311,7 +311,7 @@ int cost_fit(struct cost *c, const struct cost_rows *r, struct err *e)
 
 	memset(c, 0, sizeof *c);
 	if (!error)
-		return err_set(e, ERR_MEMORY, "no memory for %d steps", r->n);
+		return err_no_memory(e, "%d steps", r->n);
 	if (r->n < FEW) {
 		free(error);
 		return err_set(e, ERR_INPUT,

@@ -323,7 +323,7 @@ static int rerun(struct rerun *w, struct engine_options o,
 	w->script = calloc((size_t)w->r->n + 1, sizeof *w->script);
 	w->open = calloc((size_t)w->r->n + 1, sizeof *w->open);
 	if (!w->script || !w->open) {
-		err_set(e, ERR_MEMORY, "no memory for %d requests", w->r->n);
+		err_no_memory(e, "%d requests", w->r->n);
 	} else if (!put_recorded(w, &lossy, &o, e) && !engine_open(&w->e, &o, e)) {
 		engine_observe(w->e, w->real);
 		engine_add_sink(w->e, on_event, w);

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "trace/reader.h"
 #include "fold/timeline.h"
 

@@ -1,8 +1,7 @@
 /* The file of `chat --commands`: reads its lines without blocking. Thread: the UI's. */
 #pragma once
 
-#include "base/no_memory.h"
-
+#include "base/err.h"
 struct script;
 
 /* A file, or a pipe that somebody writes to, now or later. A terminal is refused: its input belongs

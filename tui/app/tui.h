@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "engine/core/engine.h"
 #include "sessions/history/resumed.h"
 #include "tui/term/term.h"

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "event/event.h"
 #include "engine/text/template.h"
 #include "engine/text/tokenizer.h"

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "event/event.h"
 #include "sessions/watch/watch.h"
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "engine/observe/probe.h"
 #include "engine/lossy.h"
 #include "engine/text/tokenizer.h"

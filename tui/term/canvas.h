@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/no_memory.h"
+#include "base/err.h"
 #include "base/text.h"
 
 /* Semantic colours: the theme (theme.h) maps each to truecolor, 256, 16 or mono, dark or light. A

@@ -8,7 +8,7 @@ int jinja_open(
 
 	*out = j;
 	if (!j)
-		return err_set(e, ERR_MEMORY, "no memory for a chat template");
+		return err_no_memory(e, "a chat template");
 	if (o)
 		j->o = *o;
 	j->o.steps = j->o.steps ? j->o.steps : 10000000;

@@ -22,7 +22,7 @@ void jinja_fail(struct jinja *j, const char *fmt, ...)
 
 void jinja_no_memory(struct jinja *j)
 {
-	err_set(j->err, ERR_MEMORY, "no memory for a chat template");
+	err_no_memory(j->err, "a chat template");
 	longjmp(j->home, 1);
 }
 
