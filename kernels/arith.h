@@ -55,19 +55,22 @@ K_INLINE double k_double(uint64_t b)
 	return x;
 }
 
-/* Rule 2: a * b + c rounded once, without hardware for it. The product is exact in double; the sum
- * is rounded to odd there (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums",
- * 2008), so that narrowing rounds once. */
+/* Rule 2: a * b + c rounded once, without hardware for it. The product is exact in double, the sum
+ * within half a unit: where that is not halfway between two floats, it narrows to what the exact
+ * one does. Else, and where floats are subnormal, it is rounded to odd (Boldo and Melquiond,
+ * "Emulation of FMA and correctly rounded sums", 2008), so that narrowing rounds once. */
 K_INLINE float k_fma_emulated(float a, float b, float c)
 {
 	double p = (double)a * (double)b, y = (double)c;
-	double s = p + y;
-	double t = s - p;
-	double err = (p - (s - t)) + (y - t); /* TwoSum: p + y = s + err exactly */
+	double s = p + y, t, err;
 	uint64_t u = k_bits64(s);
 
+	if ((u & 0x1fffffffu) != 0x10000000u && u << 1 >= 0x7020000000000000u) /* from 2^-126; NaN */
+		return (float)s;
 	if ((u & 0x7ff0000000000000u) == 0x7ff0000000000000u) /* Inf or NaN: err means nothing */
 		return (float)s;
+	t = s - p;
+	err = (p - (s - t)) + (y - t); /* TwoSum: p + y = s + err exactly */
 	if (err != 0 && !(u & 1))
 		u = (err > 0) == (s > 0) ? u + 1 : u - 1;
 	return (float)k_double(u);
