@@ -174,7 +174,7 @@ static void add_certificate(struct json *j, const struct certify_summary *s, con
 	char seed[24], lossy[128];
 	snprintf(seed, sizeof seed, "%llu", (unsigned long long)c->answer.params.seed);
 	json_put(j, "'equal': %hhd, 'difference': %s, 'hash': %lx, 'arithmetic': %d, 'texts': %s",
-		!s->n_differ, s->n_differ ? e->text : "", s->hash, K_ARITH_VERSION,
+		(bool)!s->n_differ, s->n_differ ? e->text : "", s->hash, K_ARITH_VERSION,
 		opts.quick ? "quick" : "full");
 	json_put(j, "'model': %s, 'formats': %s, 'lossy': %s, 'memory': %s, 'sha256': %s", s->model,
 		s->formats, lossy_opts(c, lossy), s->memory, sha);
@@ -264,6 +264,7 @@ static int certify_model(
 	}
 	const struct certify_options o = { .model = path,
 		.lossy = lossy_of_options(&c->engine),
+		.lora = c->engine.lora,
 		.quick = opts.quick,
 		.seed = c->answer.params.seed,
 		.seconds = seconds };

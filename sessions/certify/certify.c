@@ -3,8 +3,9 @@
  *
  * Value 0 of every axis is the base. Each case records a trail: for each scored or generated token
  * its position, id and hash of logits. The hash covers the whole row of logits, so an equal trail
- * is an equal computation. Each text has a base run of its own, and so has each KV cache format,
- * since its bits differ; the f16 runs give the certificate's hash. Thread: the caller's. */
+ * is an equal computation. Each text has a base run of its own, and so has each KV cache format
+ * and what an adapter computes, since its bits differ; the f16 runs without one give the
+ * certificate's hash. Thread: the caller's. */
 #include "sessions/certify/certify.h"
 
 #include "base/clock.h"
@@ -19,7 +20,7 @@ struct certify {
 	struct axes axes;
 	struct workload work[N_TEXTS];
 	/* n = 0: not run; base_of() */
-	struct row_trace base[2][2][K_N_CACHES][N_TEXTS];
+	struct row_trace base[2][2][2][K_N_CACHES][N_TEXTS];
 	struct row_trace row_trace; /* of the case under way */
 	certify_grid tries;
 	struct mixed_list list;
@@ -112,8 +113,8 @@ static bool compare(
 static struct row_trace *base_of(
 	struct certify *c, const struct certify_plan *p, enum text_size size)
 {
-	return &c->base[p->choice[AXIS_RULE] != 0][p->choice[AXIS_GRAMMAR]][p->choice[AXIS_CACHE]]
-				   [size];
+	return &c->base[p->choice[AXIS_RULE] != 0][p->choice[AXIS_GRAMMAR]]
+				   [p->choice[AXIS_ADAPTER] == CERTIFY_OWN][p->choice[AXIS_CACHE]][size];
 }
 
 static int run_base(
@@ -121,13 +122,13 @@ static int run_base(
 {
 	const int choice[N_AXES] = { [AXIS_RULE] = of->choice[AXIS_RULE] != 0,
 		[AXIS_GRAMMAR] = of->choice[AXIS_GRAMMAR],
+		[AXIS_ADAPTER] = of->choice[AXIS_ADAPTER] == CERTIFY_OWN,
 		[AXIS_CACHE] = of->choice[AXIS_CACHE] };
 	struct certify_plan p = plan_case(&c->axes, c->work, choice, size, false);
 	struct row_trace *base = base_of(c, of, size);
 	struct evidence ev;
 	int32_t want = plan_scored(&p) + p.work.n_generated;
 	double begin = now();
-	snprintf(p.spec, sizeof p.spec, "off");
 	if (certify_run_case(&p, base, &ev, e))
 		return -1;
 	learn(c, &p, now() - begin);
@@ -135,7 +136,7 @@ static int run_base(
 	if (base->n != want)
 		return err_set(e, ERR_INPUT,
 			"certify: the base run gave %d tokens of %d; is the model damaged?", base->n, want);
-	if (!choice[AXIS_RULE] && !choice[AXIS_GRAMMAR] && !choice[AXIS_CACHE])
+	if (!choice[AXIS_RULE] && !choice[AXIS_GRAMMAR] && !choice[AXIS_ADAPTER] && !choice[AXIS_CACHE])
 		c->sum->hash = trace_hash(c->sum->hash, base);
 	return 0;
 }
@@ -222,6 +223,7 @@ static struct certify_plan plan_alone(
 				? TEXT_DEEP
 				: TEXT_LONG;
 	struct certify_plan p = plan_case(&c->axes, c->work, choice, *size, false);
+	axes_spec(&p);
 	if (!c->axes.diffusion) /* the first tokens of a longer canvas are others */
 		p.work.n_generated = defines ? 0 : slow ? 2 : p.work.n_generated;
 	return p;
@@ -272,7 +274,10 @@ static void describe(const struct certify *c, const int *choice, char *what, siz
 
 static struct certify_plan plan_item(const struct certify *c, const struct mixed_case *m)
 {
-	return plan_case(&c->axes, c->work, m->choice, m->size, true);
+	struct certify_plan p = plan_case(&c->axes, c->work, m->choice, m->size, true);
+
+	axes_spec(&p);
+	return p;
 }
 
 static void plan_list(struct certify *c)
@@ -430,7 +435,8 @@ static int prove(struct certify *c, struct err *e)
 	/* base runs of the first format; other formats run when a case needs them */
 	const struct certify_plan base[] = { { .axes = &c->axes },
 		{ .axes = &c->axes, .choice[AXIS_RULE] = 1 },
-		{ .axes = &c->axes, .choice[AXIS_GRAMMAR] = c->axes.axis[AXIS_GRAMMAR].n - 1 } };
+		{ .axes = &c->axes, .choice[AXIS_GRAMMAR] = c->axes.axis[AXIS_GRAMMAR].n - 1 },
+		{ .axes = &c->axes, .choice[AXIS_ADAPTER] = c->axes.axis[AXIS_ADAPTER].n > CERTIFY_OWN } };
 
 	for (int size = 0; size < N_TEXTS; size++)
 		for (size_t i = 0; c->work[size].n_ids && i < sizeof base / sizeof *base; i++)

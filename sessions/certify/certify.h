@@ -15,10 +15,11 @@ struct certify_options {
 	const char *model;
 	/* of all cases, the base too; of the cache format there is an axis */
 	struct lossy_settings lossy;
-	bool quick;     /* shorter texts, fewer values alone */
-	uint64_t seed;  /* of the choice of mixed cases and of the order of pages */
-	double seconds; /* time limit: no case begins that is predicted to end later; 0: none */
-	int32_t mixed;  /* most mixed cases; 0: until every pair has met, or time is up */
+	const char *lora; /* as the setting; its first adapter is an axis. NULL: none */
+	bool quick;       /* shorter texts, fewer values alone */
+	uint64_t seed;    /* of the choice of mixed cases and of the order of pages */
+	double seconds;   /* time limit: no case begins that is predicted to end later; 0: none */
+	int32_t mixed;    /* most mixed cases; 0: until every pair has met, or time is up */
 };
 
 /* One case that was run. */

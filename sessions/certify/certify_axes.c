@@ -84,14 +84,14 @@ static const struct draft_variant *variant_at(int i, const struct draft_ops **op
 	return NULL;
 }
 
-static const struct draft_variant *variant_of(const char *name, const struct draft_ops **ops)
+static struct axis_drafter drafter_of(const char *name)
 {
-	const struct draft_variant *t;
+	struct axis_drafter d = { 0 };
 
-	for (int i = 0; (t = variant_at(i, ops)); i++)
-		if (!strcmp(t->name, name))
-			return t;
-	return NULL;
+	for (int i = 0; (d.trial = variant_at(i, &d.ops)); i++)
+		if (!strcmp(d.trial->name, name))
+			break;
+	return d;
 }
 
 static const char *drafter_name(int i)
@@ -117,36 +117,45 @@ static void fill_caches(struct axis_values *a)
 		a->n_quick--;
 }
 
+static void cut(struct axes *a, enum axis axis)
+{
+	a->axis[axis].n = a->axis[axis].n_quick = 1;
+}
+
+static const struct axis_values constant[N_AXES] = {
+	[AXIS_KERNELS] = { "kernels", 0, 0, { 0 } },
+	[AXIS_THREADS] = { "threads", 0, 0, { 0 } },
+	[AXIS_PAGE_SIZE] = { "page size", 5, 2, { "16", "64", "32", "48", "128" } },
+	[AXIS_PAGE_ORDER] = { "page order", 2, 2, { "ascending", "shuffled" } },
+	[AXIS_CHUNK] = { "prefill chunk", 5, 2, { "whole", "7", "64", "1", "512" } },
+	[AXIS_BATCH] = { "batch", 17, 3,
+		{ "1", "4", "17", "2", "3", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15",
+			"16" } },
+	[AXIS_ROW] = { "row", 6, 2, { "0", "5", "1", "2", "11", "16" } },
+	[AXIS_PREFIX] = { "prefix", 3, 3, { "cold", "hit", "pinned" } },
+	[AXIS_KV] = { "kv cache", 2, 2, { "on", "off" } },
+	[AXIS_PREEMPTION] = { "preemption", 2, 2, { "never", "forced" } },
+	[AXIS_POLICY] = { "policy", 0, 0, { 0 } },
+	[AXIS_UNSEEN] = { "unseen pages", 2, 2, { "given back", "kept" } },
+	[AXIS_CACHE] = { "cache format", 0, 0, { 0 } },
+	[AXIS_DRAFTS] = { "drafts", 9, 2, { "0", "4", "8", "1", "2", "3", "5", "6", "7" } },
+	[AXIS_DRAFTER] = { "drafter", 0, 0, { 0 } },
+	[AXIS_RULE] = { "rule", 2, 2, { "race", "rejection" } },
+	[AXIS_GRAMMAR] = { "grammar", 2, 2, { "none", "any text" } },
+	[AXIS_ADAPTER] = { "adapter", 3, 3, { "none", "its own", "others'" } },
+	[AXIS_ATTENTION] = { "attention", 3, 3, { "flash", "heads", "matrix" } },
+	[AXIS_ZEROS] = { "columns of zeros", 2, 2, { "read", "skipped" } },
+	[AXIS_PAIRS] = { "zeros of 2:4", 2, 2, { "left out", "multiplied" } },
+	[AXIS_WATCHED] = { "watched", 4, 4, { "no", "attention", "recorded", "twin" } },
+	[AXIS_RANKS] = { "ranks", 0, 0, { 0 } },
+};
+
 void axes_fill(struct axes *a, const struct certify_options *o)
 {
-	static const struct axis_values constant[N_AXES] = {
-		[AXIS_KERNELS] = { "kernels", 0, 0, { 0 } },
-		[AXIS_THREADS] = { "threads", 0, 0, { 0 } },
-		[AXIS_PAGE_SIZE] = { "page size", 5, 2, { "16", "64", "32", "48", "128" } },
-		[AXIS_PAGE_ORDER] = { "page order", 2, 2, { "ascending", "shuffled" } },
-		[AXIS_CHUNK] = { "prefill chunk", 5, 2, { "whole", "7", "64", "1", "512" } },
-		[AXIS_BATCH] = { "batch", 17, 3,
-			{ "1", "4", "17", "2", "3", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15",
-				"16" } },
-		[AXIS_ROW] = { "row", 6, 2, { "0", "5", "1", "2", "11", "16" } },
-		[AXIS_PREFIX] = { "prefix", 3, 3, { "cold", "hit", "pinned" } },
-		[AXIS_KV] = { "kv cache", 2, 2, { "on", "off" } },
-		[AXIS_PREEMPTION] = { "preemption", 2, 2, { "never", "forced" } },
-		[AXIS_POLICY] = { "policy", 0, 0, { 0 } },
-		[AXIS_UNSEEN] = { "unseen pages", 2, 2, { "given back", "kept" } },
-		[AXIS_CACHE] = { "cache format", 0, 0, { 0 } },
-		[AXIS_DRAFTS] = { "drafts", 9, 2, { "0", "4", "8", "1", "2", "3", "5", "6", "7" } },
-		[AXIS_DRAFTER] = { "drafter", 0, 0, { 0 } },
-		[AXIS_RULE] = { "rule", 2, 2, { "race", "rejection" } },
-		[AXIS_GRAMMAR] = { "grammar", 2, 2, { "none", "any text" } },
-		[AXIS_ATTENTION] = { "attention", 3, 3, { "flash", "heads", "matrix" } },
-		[AXIS_ZEROS] = { "columns of zeros", 2, 2, { "read", "skipped" } },
-		[AXIS_PAIRS] = { "zeros of 2:4", 2, 2, { "left out", "multiplied" } },
-		[AXIS_WATCHED] = { "watched", 4, 4, { "no", "attention", "recorded", "twin" } },
-		[AXIS_RANKS] = { "ranks", 0, 0, { 0 } },
-	};
 	*a = (struct axes){ .o = o, .start = -1 };
 	memcpy(a->axis, constant, sizeof constant);
+	if (!o->lora)
+		cut(a, AXIS_ADAPTER);
 	fill_kernels(a);
 	fill_threads(a);
 	fill_names(&a->axis[AXIS_POLICY], sched_policy_name);
@@ -165,7 +174,11 @@ void axes_number_values(struct axes *a)
 	for (int i = 0; i < N_AXES; i++) {
 		a->first[i] = a->n_values;
 		a->n_values += a->axis[i].n;
+		for (int k = 0; k < a->axis[i].n; k++)
+			a->number[i][k] = atoi(a->axis[i].value[k]);
 	}
+	for (int k = 0; k < a->axis[AXIS_DRAFTER].n; k++)
+		a->drafter[k] = drafter_of(a->axis[AXIS_DRAFTER].value[k]);
 }
 
 const char *axes_chosen(const struct certify_plan *p, enum axis a)
@@ -175,7 +188,7 @@ const char *axes_chosen(const struct certify_plan *p, enum axis a)
 
 int axes_number(const struct certify_plan *p, enum axis a)
 {
-	return atoi(axes_chosen(p, a));
+	return p->axes->number[a][p->choice[a]];
 }
 
 int32_t axes_chunks(const struct certify_plan *p, int32_t n)
@@ -190,13 +203,6 @@ bool axes_slow(const struct axes *a, const int *choice)
 	return a->engine[choice[AXIS_KERNELS]].slow;
 }
 
-static bool counts_itself(const char *drafter)
-{
-	const struct draft_ops *ops;
-
-	return variant_of(drafter, &ops)->own_count;
-}
-
 /* As many elders as a prompt's step needs pages; all of them need a second page in the same
  * step. */
 enum { STATES_ELDERS = 12 };
@@ -206,19 +212,11 @@ static bool has_ways(const struct axis_engine *kernels)
 	return !strcmp(kernels->backend, "cpu") && strcmp(kernels->isa, "scalar");
 }
 
-static bool reads_layers(const char *drafter)
-{
-	const struct draft_ops *ops;
-
-	variant_of(drafter, &ops);
-	return ops->layers;
-}
-
 const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 {
 	if (a > b)
 		return axes_clash(axes, b, j, a, i);
-	int x = atoi(axes->axis[a].value[i]), y = atoi(axes->axis[b].value[j]);
+	int x = axes->number[a][i], y = axes->number[b][j];
 	if (!i || !j)
 		return NULL;
 	if (a == AXIS_KERNELS && (b == AXIS_ATTENTION || b == AXIS_PAIRS) &&
@@ -243,12 +241,14 @@ const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 	if (a == AXIS_KERNELS && b == AXIS_RANKS && !strcmp(axes->engine[i].backend, "cuda"))
 		return "ranks compute on CPUs";
 	if (a == AXIS_DRAFTER && b == AXIS_RANKS && ranks_have_parts(axes->axis[b].value[j]) &&
-		reads_layers(axes->axis[a].value[i]))
+		axes->drafter[i].ops->layers)
 		return "a rank that has a part of the layers cannot draft with them";
 	if ((a == AXIS_CHUNK || a == AXIS_KV) && b == AXIS_RANKS &&
 		ranks_of_prompts(axes->axis[b].value[j]))
 		return a == AXIS_KV ? "prefill ranks need a KV cache" : "prefill ranks tell no chunks";
-	if (a == AXIS_DRAFTS && b == AXIS_DRAFTER && counts_itself(axes->axis[b].value[j]))
+	if (a == AXIS_ADAPTER && b == AXIS_RANKS)
+		return "ranks compute without adapters";
+	if (a == AXIS_DRAFTS && b == AXIS_DRAFTER && axes->drafter[j].trial->own_count)
 		return "such a drafter says itself how many tokens it guesses";
 	return NULL;
 }
@@ -308,17 +308,15 @@ int axes_guesses(const struct certify_plan *p)
 }
 
 /* The drafter's setting with n drafted tokens, however improbable they are. */
-static void write_spec(const struct axes *a, const char *drafter, int n, char out[CERTIFY_SPEC])
+static void write_spec(
+	const struct axes *a, const struct draft_variant *t, int n, char out[CERTIFY_SPEC])
 {
-	const struct draft_ops *ops;
-
-	draft_spec(variant_of(drafter, &ops)->pattern, n, a->layers, a->draft_file, out, CERTIFY_SPEC);
+	draft_spec(t->pattern, n, a->layers, a->draft_file, out, CERTIFY_SPEC);
 }
 
 double axes_drafter_rows(const struct certify_plan *p)
 {
-	const struct draft_ops *ops;
-	const struct draft_variant *t = variant_of(axes_chosen(p, AXIS_DRAFTER), &ops);
+	const struct draft_variant *t = p->axes->drafter[p->choice[AXIS_DRAFTER]].trial;
 	int steps = p->brief ? 2 : p->work.n_generated;
 	/* the model drafts for itself, prompt and all */
 	bool whole = strstr(t->pattern, "$f") && *p->axes->draft_file;
@@ -334,42 +332,41 @@ void axes_spec(struct certify_plan *p)
 
 	snprintf(p->spec, sizeof p->spec, "off");
 	if (n)
-		write_spec(p->axes, axes_chosen(p, AXIS_DRAFTER), n, p->spec);
+		write_spec(p->axes, p->axes->drafter[p->choice[AXIS_DRAFTER]].trial, n, p->spec);
 }
 
-static bool opens(const struct axes *a, struct engine *engine, const char *drafter)
+static bool opens(const struct axes *a, struct engine *engine, const struct draft_variant *t)
 {
 	struct err ignored = { 0 };
 	char spec[CERTIFY_SPEC];
 
-	write_spec(a, drafter, SOME, spec);
+	write_spec(a, t, SOME, spec);
 	return !engine_set(engine, "spec", spec, &ignored);
 }
 
 /* Without a trained draft model the model drafts for itself, if the setting can hold its path. */
-static bool opens_by_itself(struct axes *a, struct engine *engine, const char *drafter)
+static bool opens_by_itself(struct axes *a, struct engine *engine, const struct draft_variant *t)
 {
-	const struct draft_ops *ops;
 	const char *model = a->o->model;
 	size_t size = strlen(model);
 
-	if (!strstr(variant_of(drafter, &ops)->pattern, "$f") || strchr(model, ',') ||
-		(*model >= '0' && *model <= '9') || size + 2 > sizeof a->draft_file)
+	if (!strstr(t->pattern, "$f") || strchr(model, ',') || (*model >= '0' && *model <= '9') ||
+		size + 2 > sizeof a->draft_file)
 		return false;
 	snprintf(a->draft_file, sizeof a->draft_file, "%s,", model);
-	return opens(a, engine, drafter);
+	return opens(a, engine, t);
 }
 
 static void fit_drafters(struct axes *a, struct engine *engine)
 {
 	struct axis_values *v = &a->axis[AXIS_DRAFTER], all = *v;
-	const struct draft_ops *ops;
 
 	v->n = 1;
 	for (int i = 1; i < all.n; i++) {
-		variant_of(all.value[i], &ops);
-		if (ops->weighed /* such a drafter chooses among others and opens them itself */ ||
-			opens(a, engine, all.value[i]) || opens_by_itself(a, engine, all.value[i]))
+		const struct axis_drafter *d = &a->drafter[i];
+
+		if (d->ops->weighed /* such a drafter chooses among others and opens them itself */ ||
+			opens(a, engine, d->trial) || opens_by_itself(a, engine, d->trial))
 			add_value(v, all.value[i]);
 	}
 	v->n_quick = v->n;
@@ -396,11 +393,6 @@ bool axes_kept(const char *visible)
 /* A canvas is computed whole in each step, in pages that it took at once. */
 static const enum axis for_next_tokens[] = { AXIS_CHUNK, AXIS_KV, AXIS_PREEMPTION, AXIS_UNSEEN,
 	AXIS_DRAFTS, AXIS_DRAFTER, AXIS_RULE, AXIS_GRAMMAR };
-
-static void cut(struct axes *a, enum axis axis)
-{
-	a->axis[axis].n = a->axis[axis].n_quick = 1;
-}
 
 void axes_fit_model(struct axes *a, struct engine *engine, int32_t longest)
 {
@@ -464,9 +456,9 @@ struct engine_options axes_options(const struct certify_plan *p)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
 	const struct axis_engine *kernels = &p->axes->engine[p->choice[AXIS_KERNELS]];
-	const struct draft_ops *ops;
 	struct err ignored = { 0 }; /* what was an option is one */
 	o.model = p->axes->o->model;
+	o.lora = p->choice[AXIS_RANKS] ? NULL : p->axes->o->lora;
 	lossy_put(&p->axes->o->lossy, &o, &ignored);
 	o.backend = kernels->backend;
 	o.isa = kernels->isa;
@@ -485,8 +477,8 @@ struct engine_options axes_options(const struct certify_plan *p)
 	o.spec = p->choice[AXIS_PREEMPTION] || !*p->spec ? "off" : p->spec;
 	o.rule = axes_chosen(p, AXIS_RULE);
 	o.twin = strcmp(axes_chosen(p, AXIS_WATCHED), "twin") != 0 ? "off" : "on";
-	variant_of(axes_chosen(p, AXIS_DRAFTER), &ops);
-	o.counted_cost = ops->weighed ? p->axes->row_ns : NULL;
+	o.counted_cost =
+		p->axes->drafter[p->choice[AXIS_DRAFTER]].ops->weighed ? p->axes->row_ns : NULL;
 	ranks_set_options(&o, axes_chosen(p, AXIS_RANKS));
 	o.slots = CERTIFY_SLOTS;
 	o.budget = CERTIFY_BUDGET;

@@ -50,6 +50,7 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 		return !strcmp(ev->cache, axes_chosen(p, a)) &&
 			   (!k_cache_by_channel(p->choice[a]) || ev->reach >= CERTIFY_CODED);
 	case AXIS_GRAMMAR: return ev->bound > 0;
+	case AXIS_ADAPTER: return ev->adapted > 0;
 	case AXIS_ATTENTION: return !strcmp(ev->attention, axes_chosen(p, a));
 	case AXIS_ZEROS: return !strcmp(ev->zeros, "on");
 	case AXIS_PAIRS: return !ev->pairs;
@@ -74,7 +75,7 @@ bool evidence_has(const struct certify_plan *p, const struct evidence *ev, int a
 	if (!by_step(a))
 		return i == p->choice[a] && case_has(p, ev, (enum axis)a);
 	for (int k = 0; k < ev->n_steps; k++)
-		if (step_has(&ev->step[k], a, atoi(p->axes->axis[a].value[i])))
+		if (step_has(&ev->step[k], a, p->axes->number[a][i]))
 			return true;
 	return false;
 }
@@ -85,8 +86,8 @@ bool evidence_has_pair(
 	if (!by_step(a) || !by_step(b))
 		return evidence_has(p, ev, a, i) && evidence_has(p, ev, b, j);
 	for (int k = 0; k < ev->n_steps; k++)
-		if (step_has(&ev->step[k], a, atoi(p->axes->axis[a].value[i])) &&
-			step_has(&ev->step[k], b, atoi(p->axes->axis[b].value[j])))
+		if (step_has(&ev->step[k], a, p->axes->number[a][i]) &&
+			step_has(&ev->step[k], b, p->axes->number[b][j]))
 			return true;
 	return false;
 }
@@ -131,6 +132,16 @@ static void say_watched(const char *how, const struct evidence *ev, char *seen, 
 		text_append(seen, cap, ", ", "%lld events on disk", (long long)ev->recorded);
 }
 
+static void say_policy(
+	const struct sched_policy *policy, const struct evidence *ev, char *seen, size_t cap)
+{
+	if (policy->turn == SCHED_TOGETHER)
+		text_append(seen, cap, ", ", "%lld admitted out of turn", (long long)ev->reordered);
+	else
+		text_append(
+			seen, cap, ", ", "paused in %lld step%s", (long long)ev->paused, plural(ev->paused));
+}
+
 void evidence_say(
 	const struct certify_plan *p, const struct evidence *ev, enum axis a, char *seen, size_t cap)
 {
@@ -158,11 +169,8 @@ void evidence_say(
 	else if (a == AXIS_UNSEEN)
 		text_append(seen, cap, ", ", "%lld positions, unseen from %lld", (long long)ev->reach,
 			(long long)ev->unseen_from);
-	else if (a == AXIS_POLICY && sched_policies[p->choice[a]]->turn == SCHED_TOGETHER)
-		text_append(seen, cap, ", ", "%lld admitted out of turn", (long long)ev->reordered);
 	else if (a == AXIS_POLICY)
-		text_append(
-			seen, cap, ", ", "paused in %lld step%s", (long long)ev->paused, plural(ev->paused));
+		say_policy(sched_policies[p->choice[a]], ev, seen, cap);
 	else if (a == AXIS_DRAFTS ||
 			 (!p->choice[AXIS_DRAFTS] &&
 				 (a == AXIS_DRAFTER || (a == AXIS_RULE && !p->choice[AXIS_DRAFTER]))))
@@ -170,6 +178,9 @@ void evidence_say(
 			(long long)ev->accepted);
 	else if (a == AXIS_GRAMMAR)
 		text_append(seen, cap, ", ", "%lld tokens under a grammar", (long long)ev->bound);
+	else if (a == AXIS_ADAPTER)
+		text_append(seen, cap, ", ", "%lld tokens %s it", (long long)ev->adapted,
+			p->choice[a] == CERTIFY_OWN ? "with" : "beside requests with");
 	else if (a == AXIS_WATCHED)
 		say_watched(axes_chosen(p, a), ev, seen, cap);
 }

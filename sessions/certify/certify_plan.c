@@ -64,8 +64,8 @@ int32_t plan_scored(const struct certify_plan *p)
 
 int32_t plan_tokens(const struct axes *axes, const int *choice)
 {
-	int32_t chunk = atoi(axes->axis[AXIS_CHUNK].value[choice[AXIS_CHUNK]]);
-	int32_t size = atoi(axes->axis[AXIS_PAGE_SIZE].value[choice[AXIS_PAGE_SIZE]]);
+	int32_t chunk = axes->number[AXIS_CHUNK][choice[AXIS_CHUNK]];
+	int32_t size = axes->number[AXIS_PAGE_SIZE][choice[AXIS_PAGE_SIZE]];
 	int32_t need = chunk + 2 + (axes->start < 0 ? 0 : MOST_INPUT);
 	if ((choice[AXIS_PREFIX] || choice[AXIS_PAGE_ORDER]) && need < size + 2)
 		need = size + 2; /* one whole page for a prefix hit, and part of a second */
@@ -98,7 +98,6 @@ struct certify_plan plan_case(const struct axes *axes, const struct workload *wo
 		p.scored = false;
 		p.brief = true;
 	}
-	axes_spec(&p);
 	return p;
 }
 
@@ -109,7 +108,7 @@ struct planner {
 	const struct workload *work;
 	certify_grid open; /* pairs that no case of the list covers yet */
 	int n_open;
-	uint8_t (*tries)[CERTIFY_MAX_VALUES];
+	uint8_t (*pair)[CERTIFY_MAX_VALUES], (*tries)[CERTIFY_MAX_VALUES];
 	uint64_t *random;
 };
 
@@ -134,12 +133,12 @@ static int values_of(const struct certify_plan *p, int a, int *value)
 	if (p->choice[a])
 		value[n++] = p->choice[a];
 	for (int i = 1; shrinks && i < p->axes->axis[a].n; i++) {
-		int x = atoi(p->axes->axis[a].value[i]);
+		int x = p->axes->number[a][i];
 		if (x < most && x > ahead)
 			value[n++] = i;
 	}
 	for (int i = 1; ends && i < p->axes->axis[a].n; i++)
-		if (atoi(p->axes->axis[a].value[i]) < axes_number(p, AXIS_DRAFTS))
+		if (p->axes->number[a][i] < axes_number(p, AXIS_DRAFTS))
 			value[n++] = i;
 	return n;
 }
@@ -164,14 +163,14 @@ static int new_pairs(struct planner *pl, const struct certify_plan *p, bool clos
 }
 
 /* With preemption all other requests come before ours. */
-static bool can_be(const struct axes *axes, const int *choice)
+static bool can_be(const struct planner *pl, const int *choice)
 {
 	for (int a = 0; a < N_AXES; a++)
 		for (int b = 0; b < a; b++)
-			if (axes_clash(axes, b, choice[b], a, choice[a]))
+			if (*cell(pl->pair, pl->axes, b, choice[b], a, choice[a]) == CERTIFY_PAIR_IMPOSSIBLE)
 				return false;
-	int batch = atoi(axes->axis[AXIS_BATCH].value[choice[AXIS_BATCH]]);
-	int row = atoi(axes->axis[AXIS_ROW].value[choice[AXIS_ROW]]);
+	const int batch = pl->axes->number[AXIS_BATCH][choice[AXIS_BATCH]];
+	const int row = pl->axes->number[AXIS_ROW][choice[AXIS_ROW]];
 	return !choice[AXIS_PREEMPTION] || !choice[AXIS_BATCH] || !choice[AXIS_ROW] || batch == row + 1;
 }
 
@@ -186,7 +185,7 @@ static int gain(struct planner *pl, int *choice, int a, int i)
 {
 	int n = 0;
 	choice[a] = i;
-	if (!can_be(pl->axes, choice))
+	if (!can_be(pl, choice))
 		n = -1;
 	for (int b = 0; n >= 0 && b < N_AXES; b++)
 		if (b != a && choice[b] && is_alone(pl, a, i, b, choice[b]))
@@ -282,7 +281,9 @@ static void open_pairs(struct planner *pl, certify_grid pair)
 void plan_mixed(const struct axes *axes, const struct workload *work, certify_grid pair,
 	certify_grid tries, int most, uint64_t *random, struct mixed_list *list)
 {
-	struct planner pl = { .axes = axes, .work = work, .tries = tries, .random = random };
+	struct planner pl = {
+		.axes = axes, .work = work, .pair = pair, .tries = tries, .random = random
+	};
 	open_pairs(&pl, pair);
 	list->n = 0;
 	while (pl.n_open && list->n < CERTIFY_MAX_PLANNED && (!most || list->n < most)) {

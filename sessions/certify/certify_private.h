@@ -34,6 +34,7 @@ enum axis {
 	AXIS_DRAFTER,
 	AXIS_RULE,
 	AXIS_GRAMMAR, /* none; one that rules out what is no text */
+	AXIS_ADAPTER, /* none; CERTIFY_OWN, CERTIFY_OTHERS: who is computed with it */
 	AXIS_ATTENTION,
 	AXIS_ZEROS,
 	AXIS_PAIRS, /* one value, unless the model has such matrices */
@@ -44,6 +45,8 @@ enum axis {
 enum {
 	AXIS_VALUES = 20,   /* maximum of one axis */
 	CERTIFY_PINNED = 2, /* of AXIS_PREFIX: ours declares its first page, and finds it again */
+	CERTIFY_OWN = 1,    /* of AXIS_ADAPTER: ours alone; it has base runs of its own */
+	CERTIFY_OTHERS = 2, /* of AXIS_ADAPTER: all others alone */
 	CERTIFY_SLOTS = 18,
 	CERTIFY_BUDGET = 1024,
 	/* from here on rows read codes of keys by channel, and heads forget what got least attention */
@@ -66,8 +69,15 @@ struct axis_engine {
 	const char *backend, *isa, *mode; /* isa of a CPU, mode of a GPU; else NULL */
 	bool slow;
 };
+/* The drafter of a value of AXIS_DRAFTER: its trial, and whose that is. */
+struct axis_drafter {
+	const struct draft_variant *trial;
+	const struct draft_ops *ops;
+};
 struct axes {
 	struct axis_values axis[N_AXES];
+	int number[N_AXES][AXIS_VALUES]; /* of the values that are one, else 0 */
+	struct axis_drafter drafter[AXIS_VALUES];
 	struct axis_engine engine[AXIS_VALUES]; /* by value of AXIS_KERNELS */
 	/* values of all axes in one row: where each axis begins, how many */
 	int first[N_AXES], n_values;
@@ -127,8 +137,9 @@ struct evidence {
 					   to one that ran before it */
 	int64_t verified, accepted, by_rejection; /* the last: of those verified, by that rule */
 	int64_t bound;                            /* tokens of ours that were drawn under a grammar */
-	int64_t exchanged;                        /* bytes that ranks sent each other for ours */
-	int64_t watched, recorded;                /* attention events; events in a recording's file */
+	int64_t adapted;            /* tokens of ours with the adapter, or beside requests with it */
+	int64_t exchanged;          /* bytes that ranks sent each other for ours */
+	int64_t watched, recorded;  /* attention events; events in a recording's file */
 	int64_t twins, apart_twins; /* rows that the exact twin computed, too; those that differ, where
 								   nothing is lossy */
 };
@@ -153,7 +164,8 @@ void axes_fit_context(struct axes *a, struct workload work[N_TEXTS], int32_t ctx
 /* Leaves out the drafters that do not open on this model, and values without effect on its memory
  * in texts of at most this many tokens. engine: an open, idle one. */
 void axes_fit_model(struct axes *a, struct engine *engine, int32_t longest);
-void axes_number_values(struct axes *a); /* sets first and n_values; again after an axis changed */
+/* Sets number, drafter, first and n_values; again after an axis changed. */
+void axes_number_values(struct axes *a);
 const char *axes_chosen(const struct certify_plan *p, enum axis a);
 int axes_number(const struct certify_plan *p, enum axis a);   /* of a value that is one, else 0 */
 int32_t axes_chunks(const struct certify_plan *p, int32_t n); /* steps for n tokens of a prompt */
@@ -208,14 +220,16 @@ struct mixed_list {
 	int n;
 };
 /* Lists mixed cases that cover every pair of pair[][] that is left (CERTIFY_PAIR_LEFT) and was
- * tried less than three times (tries[][]). Depends on its arguments alone, never on time: cases
- * with the most new pairs per second come first. At most `most` cases, if that is not 0. */
+ * tried less than three times (tries[][]), and have none that is impossible. Depends on its
+ * arguments alone, never on time: cases with the most new pairs per second come first. At most
+ * `most` cases, if that is not 0. */
 typedef uint8_t certify_grid[CERTIFY_MAX_VALUES][CERTIFY_MAX_VALUES];
 void plan_mixed(const struct axes *axes, const struct workload *work, certify_grid pair,
 	certify_grid tries, int most, uint64_t *random, struct mixed_list *list);
 /* Counts a try of the pairs of this choice. */
 void plan_note_try(const struct axes *axes, const int *choice, certify_grid tries);
-/* The plan of a choice on a text: mixed cases of slow kernels are brief and not scored. */
+/* The plan of a choice on a text, without its spec: mixed cases of slow kernels are brief and not
+ * scored. */
 struct certify_plan plan_case(const struct axes *axes, const struct workload *work,
 	const int *choice, enum text_size size, bool mixed);
 /* Prompt length with which every chosen value can take effect. */
@@ -240,6 +254,8 @@ struct certify_run {
 	int64_t members, mine, drafts; /* of the step in progress: requests so far, those before ours or
 									  -1, drafts */
 	int64_t last_page, bound;      /* bound: the newest request that a grammar rules */
+	uint64_t adapted;              /* requests with an adapter: bit number % 64 */
+	bool beside;                   /* in the step in progress, one that is not ours */
 	bool is_state[MEMORY_GROUPS];
 	int64_t company[CERTIFY_SLOTS]; /* others, in order of arrival */
 	int n_company, ahead;           /* ahead: came before ours */

@@ -39,6 +39,13 @@ static int32_t company_tokens(const struct certify_plan *p)
 	return p->axes->diffusion ? CANVAS : ends_first ? 2 * p->work.n_generated : 0;
 }
 
+static const char *adapter_of(const struct certify_run *r, bool ours)
+{
+	const int who = r->plan->choice[AXIS_ADAPTER];
+
+	return who && (who == CERTIFY_OWN) == ours ? engine_info(r->engine)->adapters[0] : "off";
+}
+
 static struct engine_request request_of(const struct certify_run *r, enum ev_code_request_kind kind,
 	int32_t at, int32_t n, int32_t n_generated)
 {
@@ -58,6 +65,7 @@ static struct engine_request request_of(const struct certify_run *r, enum ev_cod
 		q.bound_from = n + 1;
 		q.ignore_end = false;
 	}
+	q.adapter = adapter_of(r, kind != EV_REQUEST_KIND_load);
 	/* modified rejection draws other tokens, except with greedy choice */
 	if (r->plan->choice[AXIS_RULE])
 		q.params.temperature = 0;

@@ -20,6 +20,20 @@ static void keep(struct certify_run *r, int64_t pos, int64_t id, int64_t hash)
 	t->row[t->n++].hash = hash;
 }
 
+static void see_request(struct certify_run *r, const struct ev_request *q)
+{
+	const uint64_t bit = 1ull << q->request % 64;
+
+	r->adapted = q->adapter.size ? r->adapted | bit : r->adapted & ~bit;
+	if (q->grammar.size)
+		r->bound = q->request;
+}
+
+static bool is_adapted(const struct certify_run *r, int64_t request)
+{
+	return r->adapted >> request % 64 & 1;
+}
+
 static void see_batch(struct certify_run *r, const struct ev_batch *b)
 {
 	if (b->request == r->request) {
@@ -29,6 +43,7 @@ static void see_batch(struct certify_run *r, const struct ev_batch *b)
 			most(&r->ev->most_rows, b->rows);
 	}
 	r->paced = r->paced || b->request == r->pacer;
+	r->beside |= b->request != r->request && is_adapted(r, b->request);
 	r->members++;
 }
 
@@ -53,6 +68,7 @@ static void see_step(struct certify_run *r)
 		ev->step[ev->n_steps++] = s;
 	r->members = r->drafts = 0;
 	r->mine = -1;
+	r->beside = false;
 }
 
 static void see_page(struct certify_run *r, const struct ev_page *p)
@@ -93,6 +109,8 @@ static void see_token(struct certify_run *r, const struct ev_token *k)
 	if (k->source == EV_SOURCE_forced)
 		return;
 	r->ev->bound += r->bound == r->request;
+	r->ev->adapted +=
+		r->plan->choice[AXIS_ADAPTER] == CERTIFY_OWN ? is_adapted(r, r->request) : r->beside;
 	keep(r, k->pos, k->id, k->hash);
 }
 
@@ -172,8 +190,8 @@ void certify_see(void *arg, const struct event *ev)
 		see_memory(r, &ev->u.memory);
 	} else if (ev->kind == EV_setting) {
 		see_setting(r, &ev->u.setting);
-	} else if (ev->kind == EV_request && ev->u.request.grammar.size) {
-		r->bound = ev->u.request.request;
+	} else if (ev->kind == EV_request) {
+		see_request(r, &ev->u.request);
 	} else if (ev->kind == EV_admit) {
 		see_admit(r, &ev->u.admit);
 	} else if (ev->kind == EV_draft) {

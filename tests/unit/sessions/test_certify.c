@@ -14,6 +14,7 @@
 #include "kernels/format/columns.h"
 #include "sessions/certify/certify.h"
 #include "tests/extend/policy_longest.c"
+#include "tests/support/adapter_file.h"
 #include "tests/support/thorough.h"
 #include "tests/support/tiny.h"
 
@@ -124,6 +125,36 @@ static void test_equal(void **state)
 	assert_int_equal(certify_run(&o, tell, &s, &again, &e), 0);
 	assert_true(sum.hash == again.hash && sum.hash != 0);
 	unlink(s.model);
+	free(s.model);
+}
+
+/* With an adapter: the one under test with it, and alone without among others that have it. */
+static void test_adapter(void **state)
+{
+	static const char *const parts[] = { "attn_q.weight", "ffn_down.weight", NULL };
+	const struct adapter_spec spec = {
+		.seed = 5, .rank = 4, .size = 0.5f, .parts = parts, .arch = "llama"
+	};
+	struct seen s = { .model = make_model(1) };
+	char *file = adapter_temp(s.model, &spec);
+	struct certify_options o = {
+		.model = s.model, .lora = file, .quick = true, .seed = 1, .mixed = 4
+	};
+	struct certify_summary sum, plain;
+	struct err e = { 0 };
+
+	(void)state;
+	assert_int_equal(certify_run(&o, tell, &s, &sum, &e), 0);
+	assert_int_equal(sum.n_differ, 0);
+	if (!is_too_short("adapter"))
+		assert_true(find(&sum, "adapter", "its own")->cases > 0 &&
+					find(&sum, "adapter", "others'")->cases > 0);
+	o = (struct certify_options){ .model = s.model, .quick = true, .seed = 1, .mixed = 1 };
+	assert_int_equal(certify_run(&o, tell, &s, &plain, &e), 0);
+	assert_true(plain.hash == sum.hash && plain.n_axes == sum.n_axes);
+	unlink(file);
+	unlink(s.model);
+	free(file);
 	free(s.model);
 }
 
@@ -344,6 +375,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_equal),
+		cmocka_unit_test(test_adapter),
 		cmocka_unit_test(test_all_pairs),
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_formats),
