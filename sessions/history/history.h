@@ -66,6 +66,7 @@ struct history_setting { /* given at the start, or changed */
 
 struct history_adapter {
 	char *name, *sha256;
+	double scale; /* that the user gave it */
 };
 
 struct history {

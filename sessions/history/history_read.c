@@ -81,7 +81,7 @@ static int on_adapter(struct history *h, const struct ev_adapter *v, struct err 
 	if (!ARRAY_ROOM(h->adapter, h->cap_adapters, h->n_adapters + 1))
 		return no_memory(h, e);
 	a = &h->adapter[h->n_adapters++];
-	*a = (struct history_adapter){ copy_text(v->name), copy_text(v->sha256) };
+	*a = (struct history_adapter){ copy_text(v->name), copy_text(v->sha256), v->scale };
 	return a->name && a->sha256 ? 0 : no_memory(h, e);
 }
 

@@ -79,8 +79,9 @@ typedef void verify_progress(void *arg, int64_t rows, int64_t all, const char *w
 int verify_run(struct history *h, const struct verify_options *o, verify_report *report,
 	verify_progress *progress, void *arg, struct verify_summary *sum, struct err *e);
 
-/* The adapters of a recording, as the setting `lora`: given (if not NULL), else as it was recorded;
- * each recorded one is among them, with its SHA-256. malloc'd; NULL: it has none. */
+/* The adapters of a recording, as the setting `lora`: of the files given (if not NULL), else of
+ * those recorded, each with the recorded name and SHA-256, and with the recorded scale. malloc'd;
+ * NULL: it has none. */
 int verify_adapters(const struct history *h, const char *given, char **lora, struct err *e);
 /* The model file of a recording: given (if not NULL), else where it was, else `fallback` (may be
  * NULL), whichever has the recorded SHA-256. malloc'd. ERR_INPUT says which file is which. */

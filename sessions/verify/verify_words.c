@@ -70,41 +70,58 @@ int verify_model(
 		h->model_sha256[0] ? "…)" : "");
 }
 
-/* Whether a file of the list has the name and the SHA-256 of the recorded one. */
-static bool is_among(const struct history_adapter *a, const char *list)
+/* The file of the list that has the name and the SHA-256 of the recorded one, malloc'd; NULL: none
+ * has. */
+static char *found_among(const struct history_adapter *a, const char *list)
 {
-	bool same = false;
 	char *path, name[ADAPTER_NAME], sha[SHA256_HEX];
 	float scale;
 
-	while (!same && adapters_next(&list, &path, &scale, NULL) > 0) {
+	while (adapters_next(&list, &path, &scale, NULL) > 0) {
 		adapters_name(path, name);
-		same = !strcmp(name, a->name) && !file_sha256_cached(path, sha, NULL) &&
-			   !strcmp(sha, a->sha256);
+		if (!strcmp(name, a->name) && !file_sha256_cached(path, sha, NULL) &&
+			!strcmp(sha, a->sha256))
+			return path;
 		free(path);
 	}
-	return same;
+	return NULL;
+}
+
+static int add_adapter(
+	const struct history_adapter *a, const char *list, char **lora, struct err *e)
+{
+	char name[80], *longer, *path = found_among(a, list);
+	int n;
+
+	if (!path) {
+		text_cleaned(name, sizeof name, a->name, strlen(a->name));
+		return err_set(e, ERR_INPUT,
+			"the adapter %s of this recording (SHA-256 %.12s…) is not among the files of its "
+			"setting lora or of --lora; name it with --lora FILE",
+			name, a->sha256);
+	}
+	n = asprintf(&longer, "%s%s%s:%.9g", *lora ? *lora : "", *lora ? "," : "", path, a->scale);
+	free(path);
+	if (n < 0)
+		return err_no_memory(e, "adapters");
+	free(*lora);
+	*lora = longer;
+	return 0;
 }
 
 int verify_adapters(const struct history *h, const char *given, char **lora, struct err *e)
 {
 	const struct history_setting *s = history_setting(h, "lora", INT64_MAX);
 	const char *list = given ? given : s ? s->value : "";
-	char name[80];
 
 	*lora = NULL;
-	for (int32_t i = 0; i < h->n_adapters; i++) {
-		const struct history_adapter *a = &h->adapter[i];
-
-		if (is_among(a, list))
-			continue;
-		text_cleaned(name, sizeof name, a->name, strlen(a->name));
-		return err_set(e, ERR_INPUT,
-			"the adapter %s of this recording (SHA-256 %.12s…) is not among the files of %s; name "
-			"it with --lora FILE",
-			name, a->sha256, given ? "--lora" : "its setting lora");
-	}
-	return h->n_adapters ? take(list, lora, e) : 0;
+	for (int32_t i = 0; i < h->n_adapters; i++)
+		if (add_adapter(&h->adapter[i], list, lora, e)) {
+			free(*lora);
+			*lora = NULL;
+			return -1;
+		}
+	return 0;
 }
 
 /* ---- a difference in words ---- */

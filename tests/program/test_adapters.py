@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Low-rank adapters from outside: `run` with the shipped one and without, its recording verified, and what another file of the
-same name gets; `serve` with a model's name that is an adapter's, at once with others. TAP; standard library alone."""
+same name gets; the chat; `serve` with a model's name that is an adapter's, at once with others. TAP; standard library alone."""
 import concurrent.futures
 import os
 import shutil
@@ -10,6 +10,7 @@ import sys
 
 import test_serve
 from tap import PROGRAM, ROOT, check, finish, skip
+from terminal import Failure, Terminal
 from test_serve import ENV, TMP, Server
 
 REAL = os.path.join(ROOT, "models/SmolLM2-135M-Instruct.Q4_1.gguf")
@@ -48,6 +49,28 @@ def test_run():
     check("another file of that name is not it", status == 3 and "sailor" in told and "SHA-256" in told, told)
     status, told, _ = cutaway("verify", record, "--lora", SAILOR)
     check("the same file elsewhere is", status == 0, told)
+    half = os.path.join(TMP.name, "half.db")
+    cutaway("run", *asked, "--lora", "sailor:0.5", "--record", half, ASKED)
+    status, told, _ = cutaway("verify", half, "--lora", SAILOR)
+    check("with the scale that was recorded", status == 0 and "all equal" in told, told)
+
+
+def test_chat():
+    """The status line says whom the next answer is computed with."""
+    t = Terminal([PROGRAM, "chat", "--model", REAL, "--lora", SAILOR, "--no-record"],
+                 {**ENV, "TERM": "xterm-256color", "LANG": "C.UTF-8"}, 120, 40)
+    try:
+        t.wait(r"\A.*adapter sailor")
+        t.send("/adapter off\r")
+        t.wait(r"\A.*adapter sailor", gone=True)
+        t.send("/adapter sailor\r")
+        t.wait(r"\A.*adapter sailor")
+        t.send("/quit\r")
+        check("the chat's status line has the adapter", t.wait_end() == 0)
+    except Failure as failure:
+        check("the chat's status line has the adapter", False, str(failure))
+    finally:
+        t.close()
 
 
 def test_served():
@@ -78,6 +101,7 @@ def main():
         skip("adapters of the real model", "it is not there: make model")
         return finish()
     test_run()
+    test_chat()
     test_served()
     return finish()
 

@@ -38,6 +38,18 @@ static void fields_measured(struct app *a, struct app_status *s)
 		app_field(s, INK_TEXT, "ITL p50 %.1f ms", l.itl_p50 / 1e6);
 }
 
+/* Whom the next answer is computed with; unless one was chosen, the first. */
+static void field_adapter(const struct app *a, struct app_status *s)
+{
+	const struct timeline *t = &a->timeline;
+	const char *chosen = a->chat->settings.adapter;
+
+	if (!chosen && t->n_adapters)
+		chosen = t->adapter[0].name;
+	if (chosen && strcmp(chosen, "off") != 0)
+		app_field(s, INK_TEXT, "adapter %.20s", chosen);
+}
+
 void chat_status(struct app *a, struct app_status *s)
 {
 	struct chat *c = a->chat;
@@ -68,6 +80,7 @@ void chat_status(struct app *a, struct app_status *s)
 	app_context(t, a->state.anew, s);
 	if (c->settings.system && *c->settings.system)
 		app_field(s, INK_TEXT, "system");
+	field_adapter(a, s);
 	if (last)
 		app_field(s, INK_TEXT, "step %lld", (long long)last->s.step);
 	s->n_kept = s->n;
