@@ -3,8 +3,8 @@ ifeq ($(origin CC),default)
 CC = gcc
 endif
 CFLAGS ?= -O2 -g
-# Kernels are worth a longer look of the compiler.
-KERNEL_CFLAGS ?= -O3
+# Kernels are worth a longer look of the compiler; where variables are it takes as long to say, and -O3 leaves few.
+KERNEL_CFLAGS ?= -O3 -g1
 BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -169,12 +169,19 @@ $(BUILD)/emulated/%.o: tests/support/%.c | $(ASKED)
 	$(call step,CC,$@) $(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) $(ISA) -DEMULATED_PROGRAM -MMD -MP -c -o $@ $<
 $(BUILD)/tests/libtests.a: $(TEST_PARTS:%.c=$(BUILD)/%.o)
 	$(call step,AR,$@) rm -f $@ && ar rcs $@ $^
-# There are hundreds of links: LLVM's linker takes half the time.
+# LLVM's linker takes half the time.
 QUICK_LINK := $(if $(shell command -v ld.lld),-fuse-ld=lld)
+LINK_TEST = $(call step,LINK,$@) rm -f $@ && $(CC) $(ALL_CFLAGS) $(QUICK_LINK) -o $@ $(1) -lcmocka -lcjson $(LDLIBS)
+# A suite whose main() takes nothing, and which brings no malloc() and no table of its own, has one that is called test_x_main:
+# `tests-build` links them all into one program (tests/suites.c), which stands there under the name of each; asked for by its name
+# a suite is a program of its own.
+JOINED := $(shell grep -lE '^int main.void.' $(filter tests/unit/% tests/cuda/%,$(TEST_PROGRAMS)))
+JOINED := $(shell grep -LE '^void .malloc|support/allocations\.h|^const struct .*\[\] = ' $(JOINED))
+$(JOINED:%.c=$(BUILD)/%.o): ALL_CFLAGS += -Dmain=$(*F)_main -Wno-missing-prototypes
 define test_rule
 $(BUILD)/tests/$(notdir $(1)): $(BUILD)/$(1).o $(BUILD)/tests/libtests.a \
 		$(if $(filter $(1).c,$(EMULATING)),build/tests/libemulated.a) $(BUILD)/libcutaway.a
-	$$(call step,LINK,$$@) $$(CC) $$(ALL_CFLAGS) $$(QUICK_LINK) -o $$@ $$^ -lcmocka -lcjson $$(LDLIBS)
+	$$(call LINK_TEST,$$^ $(if $(filter $(1).c,$(JOINED)),-Xlinker --defsym=main=$(notdir $(1))_main))
 endef
 $(foreach t,$(TEST_PROGRAMS:.c=),$(eval $(call test_rule,$(t))))
 
@@ -193,7 +200,7 @@ $(BUILD)/libcross.a: $(CROSS_OBJECTS)
 	$(call step,AR,$@) rm -f $@ && ar rcs $@ $^
 $(BUILD)/cross/%: $(BUILD)/tests/unit/kernels/%.o $(BUILD)/libcross.a
 	@mkdir -p $(@D)
-	$(call step,LINK,$@) $(CC) $(ALL_CFLAGS) -o $@ $^ -lm -pthread
+	$(call step,LINK,$@) $(CC) $(ALL_CFLAGS) -Xlinker --defsym=main=$(@F)_main -o $@ $^ -lm -pthread
 cross-tests: $(CROSS_TESTS)
 
 # Ranks that are processes: opened at run time, beside the program. `make mpi` installs what compiles it.
@@ -246,8 +253,19 @@ $(eval $(call shim_rules,checked,$$(SHIM_CHECKED),$$(SHIM_TELLS) && objcopy $$(S
 # SUITES="test_x …": these alone of the C suites, and what is none.
 SUITES ?=
 TESTS_BUILT = $(if $(SUITES),$(filter-out test_%,$(notdir $(TEST_PROGRAMS:.c=))) $(SUITES),$(notdir $(TEST_PROGRAMS:.c=)))
-# The longest first.
-tests-build: $(SHIM_LIBRARIES) $(PROGRAM) $(TESTS_BUILT:%=$(BUILD)/tests/%)
+JOINED_BUILT = $(filter $(notdir $(JOINED:.c=)),$(TESTS_BUILT))
+$(BUILD)/tests/suites.def: FORCE
+	@mkdir -p $(@D) && printf 'SUITE(%s)\n' $(JOINED_BUILT) >$@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+$(BUILD)/tests/suites.o: $(BUILD)/tests/suites.def
+$(BUILD)/tests/suites.o: ISA = -I$(@D)
+# The library whole, so that what a suite defines as well is an error.
+$(BUILD)/tests/suites: $(BUILD)/tests/suites.o $(foreach t,$(JOINED:.c=),$(if $(filter $(notdir $t),$(JOINED_BUILT)),$(BUILD)/$t.o)) \
+		$(BUILD)/tests/libtests.a $(if $(filter $(notdir $(EMULATING:.c=)),$(JOINED_BUILT)),build/tests/libemulated.a) $(BUILD)/libcutaway.a
+	$(call LINK_TEST,$(filter-out %/libcutaway.a,$^) -Xlinker --whole-archive $(BUILD)/libcutaway.a -Xlinker --no-whole-archive)
+tests-build: $(SHIM_LIBRARIES) $(PROGRAM) $(patsubst %,$(BUILD)/tests/%,$(filter-out $(JOINED_BUILT),$(TESTS_BUILT)) $(if $(JOINED_BUILT),suites))
+	@for suite in $(JOINED_BUILT); do ln -f $(BUILD)/tests/suites $(BUILD)/tests/$$suite; done
+FORCE:
 
 # What needs packages asks for them first and builds in a second make, so that the order holds with -j.
 SUB = $(MAKE) --no-print-directory

@@ -73,7 +73,7 @@ static int print_json(struct diff *d, const struct diff_distance *deep, struct e
 	struct json j = { 0 };
 
 	json_put(&j, "{'equal': %hhd, 'same_model': %hhd, 'session': %s, 'requests': [",
-		d->n_equal == d->n_pairs, d->same_model, d->session);
+		(bool)(d->n_equal == d->n_pairs), d->same_model, d->session);
 	for (int32_t i = 0; i < d->n_pairs; i++)
 		add_pair(&j, d, &d->pair[i], deep ? &deep[i] : NULL);
 	return json_print(&j, e);

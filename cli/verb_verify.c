@@ -214,7 +214,7 @@ static int print_json(const struct report *r, const struct verify_summary *s, st
 	struct json *j = r->json;
 
 	json_put(j, "], 'equal': %hhd, 'error': %s, 'backend': %s, 'isa': %s, 'threads': %d",
-		!s->n_differ && !s->n_broken, e->text, s->backend, s->isa, s->threads);
+		(bool)(!s->n_differ && !s->n_broken), e->text, s->backend, s->isa, s->threads);
 	json_put(j,
 		"'rows': %ld, 'draws': %ld, 'differ': %d, 'incomplete': %d, 'seconds': %.15g, "
 		"'recorded_seconds': %.15g",

@@ -20,7 +20,7 @@ struct times {
 	int n;
 };
 
-static void fail(const char *why)
+static _Noreturn void fail(const char *why)
 {
 	fprintf(stderr, "bench_grammar: %s\n", why);
 	exit(1);

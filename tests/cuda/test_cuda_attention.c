@@ -493,7 +493,7 @@ static void test_shapes(void **state)
 		{ 512, 1, 1, 16, .neox = true },
 		{ 48, 2, 2, 64, .plain = true },
 	};
-	const struct k_row rows[] = { { 130, 1, 0, 0 }, { 131, 1, -1, 0 }, { 20, 0, 1, 0 } };
+	const struct k_row rows[] = { { 130, 1, 0, 0, 0 }, { 131, 1, -1, 0, 0 }, { 20, 0, 1, 0, 0 } };
 
 	(void)state;
 	EACH(s)
@@ -602,7 +602,7 @@ static void test_ranges(void **state)
 static void test_hostile(void **state)
 {
 	struct shape shape = { 32, 2, 1, 16, .neox = true };
-	const struct k_row rows[] = { { 140, 0, 0, 0 }, { 3, 1, 1, 0 }, { 4, 1, -1, 0 } };
+	const struct k_row rows[] = { { 140, 0, 0, 0, 0 }, { 3, 1, 1, 0, 0 }, { 4, 1, -1, 0, 0 } };
 	struct rig g;
 
 	(void)state;
@@ -637,17 +637,17 @@ static const struct {
 	int32_t n;
 	bool no_scratch;
 } samples[] = {
-	{ { 32, 4, 2, 16, .neox = true }, { { 127, 0, 0, 0 }, { 128, 0, -1, 0 }, { 30, 1, -1, 0 } }, 3,
-		false },
-	{ { 64, 8, 1, 16, .neox = true }, { { 150, 0, 0, 0 }, { 40, 1, -1, 0 } }, 2, true },
-	{ { 32, 17, 1, 16, .neox = true }, { { 130, 0, -1, 0 }, { 131, 0, -1, 0 }, { 9, 1, 0, 0 } }, 3,
-		false },
-	{ { 32, 17, 1, 16, .neox = true }, { { 130, 0, 0, 0 }, { 131, 0, 1, 0 } }, 2, true },
-	{ { 32, 17, 1, 16, .neox = true }, { { 130, 0, 0, 0 }, { 131, 0, 1, 0 } }, 2, false },
-	{ { 160, 2, 1, 16, .neox = true }, { { 150, 0, 0, 0 }, { 128, 1, -1, 0 } }, 2, false },
-	{ { 264, 1, 1, 16, .plain = true }, { { 70, 0, 0, 0 } }, 1, false },
-	{ { 16, 4, 2, 16, .neox = true }, { { 129, 0, 0, 0 } }, 1, false },
-	{ { 16, 4, 2, 16, .neox = true }, { { 9, 0, 0, 0 }, { 129, 1, 1, 0 } }, 2, true },
+	{ { 32, 4, 2, 16, .neox = true },
+		{ { 127, 0, 0, 0, 0 }, { 128, 0, -1, 0, 0 }, { 30, 1, -1, 0, 0 } }, 3, false },
+	{ { 64, 8, 1, 16, .neox = true }, { { 150, 0, 0, 0, 0 }, { 40, 1, -1, 0, 0 } }, 2, true },
+	{ { 32, 17, 1, 16, .neox = true },
+		{ { 130, 0, -1, 0, 0 }, { 131, 0, -1, 0, 0 }, { 9, 1, 0, 0, 0 } }, 3, false },
+	{ { 32, 17, 1, 16, .neox = true }, { { 130, 0, 0, 0, 0 }, { 131, 0, 1, 0, 0 } }, 2, true },
+	{ { 32, 17, 1, 16, .neox = true }, { { 130, 0, 0, 0, 0 }, { 131, 0, 1, 0, 0 } }, 2, false },
+	{ { 160, 2, 1, 16, .neox = true }, { { 150, 0, 0, 0, 0 }, { 128, 1, -1, 0, 0 } }, 2, false },
+	{ { 264, 1, 1, 16, .plain = true }, { { 70, 0, 0, 0, 0 } }, 1, false },
+	{ { 16, 4, 2, 16, .neox = true }, { { 129, 0, 0, 0, 0 } }, 1, false },
+	{ { 16, 4, 2, 16, .neox = true }, { { 9, 0, 0, 0, 0 }, { 129, 1, 1, 0, 0 } }, 2, true },
 };
 
 /* All samples run well: false as soon as one does not. */

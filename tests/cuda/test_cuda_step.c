@@ -458,7 +458,7 @@ static void test_one_row(void **state)
 	(void)state;
 	EACH(s)
 	for (int i = 0; i < 3; i++) {
-		const struct k_row row = { positions[i], 1, i - 1, 0 };
+		const struct k_row row = { positions[i], 1, i - 1, 0, 0 };
 
 		try_step(s, &row, 1);
 	}
@@ -467,18 +467,18 @@ static void test_one_row(void **state)
 /* Drafts being checked beside another sequence; then more rows than are folded. */
 static void test_rows(void **state)
 {
-	struct k_row rows[MAX_ROWS] = { { 126, 0, 0, 0 }, { 127, 0, -1, 0 }, { 128, 0, 1, 0 },
-		{ 5, 1, -1, 0 } };
+	struct k_row rows[MAX_ROWS] = { { 126, 0, 0, 0, 0 }, { 127, 0, -1, 0, 0 }, { 128, 0, 1, 0, 0 },
+		{ 5, 1, -1, 0, 0 } };
 
 	(void)state;
 	EACH(s)
 	{
 		try_step(s, rows, 4);
 		for (int32_t r = 4; r < MAX_ROWS; r++)
-			rows[r] = (struct k_row){ 2 + r, 1, -1, 0 };
+			rows[r] = (struct k_row){ 2 + r, 1, -1, 0, 0 };
 		try_step(s, rows, MAX_ROWS);
 		for (int32_t r = 0; r < SEQS; r++) /* more to observe than a block keeps for later */
-			rows[r] = (struct k_row){ 140 + 20 * r, r, r, 0 };
+			rows[r] = (struct k_row){ 140 + 20 * r, r, r, 0, 0 };
 		try_step(s, rows, SEQS);
 	}
 }

@@ -19,7 +19,7 @@
 
 enum { CAP = 300 };
 
-static unsigned char bytes[RANDOM_FIELDS * CAP];
+static unsigned char field_bytes[RANDOM_FIELDS * CAP];
 static char dir[64], path[128];
 
 static inline int make_dir(void **state)
@@ -45,7 +45,7 @@ static inline void push(struct ring *ring, int64_t from, int64_t to)
 	struct event ev;
 
 	for (int64_t seq = from; seq <= to; seq++) {
-		random_event(&ev, seq, bytes, CAP);
+		random_event(&ev, seq, field_bytes, CAP);
 		ring_push(ring, &ev);
 	}
 }
@@ -58,7 +58,7 @@ static inline void expect(struct reader *r, int64_t from, int64_t to)
 	for (int64_t seq = from; seq <= to; seq++) {
 		if (reader_next(r, &ev, &e) != 1)
 			fail_msg("event %lld: %s", (long long)seq, e.text);
-		random_event(&want, seq, bytes, CAP);
+		random_event(&want, seq, field_bytes, CAP);
 		if (!event_equal(&ev, &want))
 			fail_msg("event %lld (%s) differs", (long long)seq, ev_info[ev.kind].name);
 	}

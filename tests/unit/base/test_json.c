@@ -89,7 +89,7 @@ static void puts_several_at_once(void **state)
 	json_int(&j, "between", 1);
 	json_put(
 		&j, "'word': 'o.k.', 't': true, 'v1': null, 'r': %.3g, 'h': %lx", 0.12345, (uint64_t)0xabc);
-	json_put(&j, "'yes': %hhd, 'open': [{", true);
+	json_put(&j, "'yes': %hhd, 'open': [{", (bool)true);
 	json_text(&j, "in", "");
 	expect(&j, "{\"a\":\"x\\\"y\",\"no\":null,\"b\":[-1,9223372036854775807,2],\"c\":{},"
 			   "\"between\":1,\"word\":\"o.k.\",\"t\":true,\"v1\":null,\"r\":0.123,"

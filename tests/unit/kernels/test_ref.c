@@ -244,8 +244,8 @@ static void test_sequence(void **state)
 		.head_dim = HEAD_DIM };
 	const struct k_kv recent = kv;
 	const int32_t table[PAGES] = { 2, 0, 1, 6, 5, 4, 3 }, *tables[1] = { table };
-	const struct k_row row[ROWS] = { { 0, 0, 0, 0 }, { 127, 0, 1, 0 }, { 128, 0, 2, 0 },
-		{ 200, 0, -1, 0 }, { 300, 0, 4, 0 } };
+	const struct k_row row[ROWS] = { { 0, 0, 0, 0, 0 }, { 127, 0, 1, 0, 0 }, { 128, 0, 2, 0, 0 },
+		{ 200, 0, -1, 0, 0 }, { 300, 0, 4, 0, 0 } };
 	struct k_range range[ROWS];
 	atomic_int nan_row = 0;
 	double freq[HEAD_DIM / 2], freq2[HEAD_DIM / 2];

@@ -279,7 +279,7 @@ static void test_rest(void **state)
 	(void)state;
 	assert_int_equal(recording_create(&rec, path, &e), 0);
 	for (int64_t seq = 1; seq <= 100; seq++) {
-		random_event(&ev, seq, bytes, CAP);
+		random_event(&ev, seq, field_bytes, CAP);
 		assert_int_equal(recording_add(rec, &ev, &e), 0);
 	}
 	assert_int_equal(recording_commit(rec, &e), 0);
@@ -288,7 +288,7 @@ static void test_rest(void **state)
 		assert_int_equal(reader_next(r, &ev, &e), 1);
 	reader_rest(r);
 	for (int64_t seq = 101; seq <= 200; seq++) {
-		random_event(&ev, seq, bytes, CAP);
+		random_event(&ev, seq, field_bytes, CAP);
 		assert_int_equal(recording_add(rec, &ev, &e), 0);
 	}
 	assert_int_equal(recording_commit(rec, &e), 0);

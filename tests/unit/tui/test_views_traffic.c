@@ -144,11 +144,12 @@ static void keys_choose_who_waits(void **state)
 static void a_row_sorts_its_gaps_once(void **state)
 {
 	struct timeline t = traffic("fcfs", 440, targets);
+	struct view_state s = fresh;
 	long n;
 
 	(void)state;
 	n = allocations();
-	free(text_of(&view_requests, &t, &fresh, 200, 50, false));
+	free(text_of(&view_requests, &t, &s, 200, 50, false));
 	assert_true(allocations() - n <= 50);
 	timeline_free(&t);
 }
