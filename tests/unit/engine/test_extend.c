@@ -170,6 +170,7 @@ static void test_drafter(void **state)
 {
 	static struct told plain, drafted, shadowed;
 	static struct axes axes;
+	const struct certify_options nothing = { 0 };
 	bool tried = false;
 
 	(void)state;
@@ -183,7 +184,7 @@ static void test_drafter(void **state)
 	assert_memory_equal(plain.hash, drafted.hash, sizeof plain.hash);
 	assert_true(drafted.n_drafts > TOKENS / 2);
 	assert_true(shadowed.shadow_steps > TOKENS / 4);
-	axes_fill(&axes, NULL);
+	axes_fill(&axes, &nothing);
 	for (int i = 0; i < axes.axis[AXIS_DRAFTER].n; i++)
 		tried |= !strcmp(axes.axis[AXIS_DRAFTER].value[i], "repeat");
 	assert_true(tried);
