@@ -257,6 +257,7 @@ int axes_company(const struct certify_plan *p, int *ahead)
 {
 	int batch = axes_number(p, AXIS_BATCH), row = axes_number(p, AXIS_ROW);
 	int n = batch > row ? batch - 1 : row;
+	n += !n && p->choice[AXIS_ADAPTER] == CERTIFY_OTHERS;
 	if (p->choice[AXIS_PREEMPTION]) {
 		int least = p->axes->states ? STATES_ELDERS : 2;
 		n = n < least && (n < 1 || p->axes->states) ? least : n;
