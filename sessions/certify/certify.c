@@ -285,10 +285,9 @@ static void plan_list(struct certify *c)
 	int most = c->o->mixed ? c->o->mixed - c->sum->n_mixed : 0;
 	c->to_come[FAST] = c->to_come[SLOW] = 0;
 	plan_mixed(&c->axes, c->work, c->sum->pair, c->tries, most, &c->random, &c->list);
-	for (int i = 0; i < c->list.n; i++) {
-		struct certify_plan p = plan_item(c, &c->list.item[i]);
-		c->to_come[speed_of(&p)] += c->list.item[i].cost;
-	}
+	for (int i = 0; i < c->list.n; i++)
+		c->to_come[axes_slow(&c->axes, c->list.item[i].choice) ? SLOW : FAST] +=
+			c->list.item[i].cost;
 }
 
 /* The cases of the list with such kernels. Returns how many were run, or -1. */
@@ -400,6 +399,7 @@ static int learn_subject(struct certify *c, struct err *e)
 	struct engine_options o = axes_options(&p);
 	struct certify_summary *s = c->sum;
 	struct engine *engine = NULL;
+	o.lora = c->o->lora; /* one that does not fit is told at once */
 	if (list_formats(c->o->model, s->formats, sizeof s->formats, e) || engine_open(&engine, &o, e))
 		return -1;
 	const struct engine_info *info = engine_info(engine);

@@ -459,7 +459,7 @@ struct engine_options axes_options(const struct certify_plan *p)
 	const struct axis_engine *kernels = &p->axes->engine[p->choice[AXIS_KERNELS]];
 	struct err ignored = { 0 }; /* what was an option is one */
 	o.model = p->axes->o->model;
-	o.lora = p->choice[AXIS_RANKS] ? NULL : p->axes->o->lora;
+	o.lora = p->choice[AXIS_ADAPTER] ? p->axes->o->lora : NULL;
 	lossy_put(&p->axes->o->lossy, &o, &ignored);
 	o.backend = kernels->backend;
 	o.isa = kernels->isa;
