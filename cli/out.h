@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+
 /* Replaces stdout by that stream; call it before anything is printed. */
 int out_begin(struct err *e);
 

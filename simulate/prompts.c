@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+
 struct prompt_job {
 	struct prompt_job *next;
 	struct request *r; /* NULL: called back */

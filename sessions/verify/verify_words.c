@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/paths.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "engine/model/adapters.h"
@@ -87,23 +88,25 @@ static char *found_among(const struct history_adapter *a, const char *list)
 	return NULL;
 }
 
-static int add_adapter(
-	const struct history_adapter *a, const char *list, char **lora, struct err *e)
+/* where: whose list that is. */
+static int add_adapter(const struct history_adapter *a, const char *list, const char *where,
+	char **lora, struct err *e)
 {
 	char name[80], *longer, *path = found_among(a, list);
-	int n;
+	int failed;
 
 	if (!path) {
 		text_cleaned(name, sizeof name, a->name, strlen(a->name));
 		return err_set(e, ERR_INPUT,
-			"the adapter %s of this recording (SHA-256 %.12s…) is not among the files of its "
-			"setting lora or of --lora; name it with --lora FILE",
-			name, a->sha256);
+			"the adapter %s of this recording (SHA-256 %.12s…) is not among the files of %s; name "
+			"it with --lora FILE",
+			name, a->sha256, where);
 	}
-	n = asprintf(&longer, "%s%s%s:%.9g", *lora ? *lora : "", *lora ? "," : "", path, a->scale);
+	failed = paths_print(
+		&longer, e, "%s%s%s:%.9g", *lora ? *lora : "", *lora ? "," : "", path, a->scale);
 	free(path);
-	if (n < 0)
-		return err_no_memory(e, "adapters");
+	if (failed)
+		return -1;
 	free(*lora);
 	*lora = longer;
 	return 0;
@@ -113,15 +116,16 @@ int verify_adapters(const struct history *h, const char *given, char **lora, str
 {
 	const struct history_setting *s = history_setting(h, "lora", INT64_MAX);
 	const char *list = given ? given : s ? s->value : "";
+	int failed = 0;
 
 	*lora = NULL;
-	for (int32_t i = 0; i < h->n_adapters; i++)
-		if (add_adapter(&h->adapter[i], list, lora, e)) {
-			free(*lora);
-			*lora = NULL;
-			return -1;
-		}
-	return 0;
+	for (int32_t i = 0; i < h->n_adapters && !failed; i++)
+		failed = add_adapter(&h->adapter[i], list, given ? "--lora" : "its setting lora", lora, e);
+	if (failed) {
+		free(*lora);
+		*lora = NULL;
+	}
+	return failed;
 }
 
 /* ---- a difference in words ---- */

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/err.h"
+
 struct script;
 
 /* A file, or a pipe that somebody writes to, now or later. A terminal is refused: its input belongs

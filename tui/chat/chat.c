@@ -114,7 +114,7 @@ static void run_script(struct app *a)
 	int got = 1;
 
 	while (got > 0 && wants_line(a) && now_ns() < until) {
-		/* an answer that has just ended may not have in the timeline, which commands ask */
+		/* the timeline, which commands ask, may not know yet that an answer has ended */
 		a->dirty |= live_feed(&c->live, &a->timeline, FEED_NS);
 		got = script_line(c->script, &line, &e);
 		if (got > 0 && *line != '#')
