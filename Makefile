@@ -260,7 +260,7 @@ $(BUILD)/tests/suites.def: FORCE
 $(BUILD)/tests/suites.o: $(BUILD)/tests/suites.def
 $(BUILD)/tests/suites.o: ISA = -I$(@D)
 # The library whole, so that what a suite defines as well is an error.
-$(BUILD)/tests/suites: $(BUILD)/tests/suites.o $(foreach t,$(JOINED:.c=),$(if $(filter $(notdir $t),$(JOINED_BUILT)),$(BUILD)/$t.o)) \
+$(BUILD)/tests/suites: $(BUILD)/tests/suites.o $(patsubst %,$(BUILD)/%.o,$(filter $(addprefix %/,$(JOINED_BUILT)),$(JOINED:.c=))) \
 		$(BUILD)/tests/libtests.a $(if $(filter $(notdir $(EMULATING:.c=)),$(JOINED_BUILT)),build/tests/libemulated.a) $(BUILD)/libcutaway.a
 	$(call LINK_TEST,$(filter-out %/libcutaway.a,$^) -Xlinker --whole-archive $(BUILD)/libcutaway.a -Xlinker --no-whole-archive)
 tests-build: $(SHIM_LIBRARIES) $(PROGRAM) $(patsubst %,$(BUILD)/tests/%,$(filter-out $(JOINED_BUILT),$(TESTS_BUILT)) $(if $(JOINED_BUILT),suites))

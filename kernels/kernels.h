@@ -462,8 +462,8 @@ double k_measure_int(struct k_ctx *ctx);
 double k_measure_float(struct k_ctx *ctx);
 
 /* Adds the positions that a row's kv head reads to those in bits [pos / 16 + 1]: 16 of a group,
- * from the lowest bit on. */
-void k_attention_reads(const struct k_attention *a, int32_t r, int32_t kv_head, uint16_t *bits);
+ * from the lowest bit on. Returns how many it reads. */
+int32_t k_attention_reads(const struct k_attention *a, int32_t r, int32_t kv_head, uint16_t *bits);
 
 /* The probabilities of one row and head over positions 0 … pos, p [pos + 1], as rule 11 scales
  * them, 0 for positions it does not see: computed by the reference on the calling thread, from

@@ -24,7 +24,7 @@ static void *map(size_t bytes, enum k_memory where, const char *what, struct err
 		return NULL;
 	}
 	/* large pages save about a tenth of a memory-bound step; without them it is only slower */
-	if (where == K_WEIGHTS)
+	if (where != K_SHARED)
 		madvise(p, bytes, MADV_HUGEPAGE);
 	return p;
 }

@@ -49,23 +49,40 @@ static const struct forward_mask *mask_of(const struct forward *f, const struct 
 	return s;
 }
 
+/* Scores and probabilities of a matrix in memory, each written and read. Pairs of a query and a
+ * position, by kv head. */
+static uint64_t matrix_bytes(const struct k_attention *a, uint64_t pairs)
+{
+	const uint64_t heads = (uint64_t)(a->n_heads / a->kv->n_kv_heads);
+
+	return a->matrix && !a->relative ? pairs * heads * 4 * sizeof(float) : 0;
+}
+
+static uint64_t pair_ops(const struct k_attention *a, uint64_t pairs)
+{
+	return pairs * (uint64_t)(a->out.dim / a->kv->n_kv_heads) * 4;
+}
+
 static void count_attention(const struct forward *f, struct k_op *op)
 {
 	const struct k_attention *a = &op->u.attention;
-	const uint64_t width = (uint64_t)a->out.dim;
 	const struct forward_mask *s = mask_of(f, a);
+	const uint64_t pairs = s->pairs * (uint64_t)a->kv->n_kv_heads;
 
-	op->bytes = cache_bytes(a, s->positions, s->recent) + (uint64_t)f->n_rows * width * 8;
-	op->ops = s->pairs * width * 4;
-	if (a->matrix && !a->relative) /* scores and probabilities, each written and read */
-		op->bytes += s->pairs * (uint64_t)a->n_heads * 4 * sizeof(float);
+	op->bytes = cache_bytes(a, s->positions, s->recent) + matrix_bytes(a, pairs) +
+				(uint64_t)f->n_rows * (uint64_t)a->out.dim * 8;
+	op->ops = pair_ops(a, pairs);
 }
 
-/* Bytes that the rows of a step read of the cache where they do not read all that they see: of each
- * request, by head, those of all its rows together; keys by the group, values by the position. */
-static uint64_t bytes_read(const struct forward *f, const struct k_attention *a)
+/* What the rows of a step read of the cache where they do not read all that they see: bytes of each
+ * request, by head, those of all its rows together, keys by the group, values by the position; and
+ * pairs of each row. */
+struct reads {
+	uint64_t bytes, pairs;
+};
+static struct reads read_part(const struct forward *f, const struct k_attention *a)
 {
-	uint64_t n = 0;
+	struct reads n = { 0, 0 };
 
 	for (int32_t i = 0; i < f->n_items * a->kv->n_kv_heads; i++) {
 		const int32_t item = i / a->kv->n_kv_heads, head = i % a->kv->n_kv_heads;
@@ -75,16 +92,29 @@ static uint64_t bytes_read(const struct forward *f, const struct k_attention *a)
 
 		memset(f->choice.reads, 0, (size_t)groups * sizeof *f->choice.reads);
 		for (int32_t r = f->item_row[item]; r < end; r++)
-			k_attention_reads(a, r, head, f->choice.reads);
+			n.pairs += (uint64_t)k_attention_reads(a, r, head, f->choice.reads);
 		for (int32_t g = 0; g < groups; g++) {
 			const struct k_kv *kv = a->recent && g * K_GROUP >= coded_end ? a->recent : a->kv;
 			const uint64_t values = (uint64_t)__builtin_popcount(f->choice.reads[g]);
 
 			if (values)
-				n += k_kv_group_bytes(kv, 0) + values * k_kv_group_bytes(kv, 1) / K_GROUP;
+				n.bytes += k_kv_group_bytes(kv, 0) + values * k_kv_group_bytes(kv, 1) / K_GROUP;
 		}
 	}
 	return n;
+}
+
+/* Counts that in place of all that is seen; returns the bytes of the cache. */
+static uint64_t count_read_part(const struct forward *f, struct k_op *op, uint64_t seen)
+{
+	const struct k_attention *a = &op->u.attention;
+	const uint64_t all = mask_of(f, a)->pairs * (uint64_t)a->kv->n_kv_heads;
+	const struct reads read = read_part(f, a);
+
+	op->bytes -= seen + matrix_bytes(a, all);
+	op->bytes += read.bytes + matrix_bytes(a, read.pairs);
+	op->ops = pair_ops(a, read.pairs);
+	return read.bytes;
 }
 
 void forward_count_read(struct forward *f)
@@ -94,15 +124,13 @@ void forward_count_read(struct forward *f)
 		struct k_op *op = &f->program.op[i];
 		const struct k_attention *a = &op->u.attention;
 		const struct forward_mask *s;
-		uint64_t seen, read;
+		uint64_t seen;
 
 		if (op->kind != K_OP_attention)
 			continue;
 		s = mask_of(f, a);
 		seen = cache_bytes(a, s->positions, s->recent);
-		read = a->selected || a->stride_mask ? bytes_read(f, a) : seen;
-		op->bytes = op->bytes - seen + read;
-		f->cost.kv_bytes += read;
+		f->cost.kv_bytes += a->selected || a->stride_mask ? count_read_part(f, op, seen) : seen;
 		f->cost.kv_whole_bytes += cache_bytes(a, s->whole, s->whole_recent);
 	}
 }

@@ -34,6 +34,8 @@ struct work {
 	struct seen seen;
 	struct groups here, next;
 	bool ahead; /* next is known */
+	/* keys of `next` that are fetched while this group of `here` is read; NULL: none */
+	const unsigned char *fetched[K_SPAN_GROUPS];
 	enum phase phase;
 };
 
@@ -142,7 +144,7 @@ static void find_runs(const struct work *w, struct value_runs *v)
 	bytes = (size_t)(dim * v->bytes);
 	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
 		const uint32_t seen = k_bits_group(&w->seen.any, g);
-		const unsigned char *next = w->ahead && w->next.key[g] ? w->next.key[g] : w->here.value[g];
+		const unsigned char *next = w->fetched[g] ? w->fetched[g] : w->here.value[g];
 
 		for (int32_t t = 0, n; seen >> t; t += n) {
 			const int32_t i = v->b.n_runs++;
@@ -366,6 +368,31 @@ static void plan_ahead(struct work *w, struct attend_piece piece, int32_t unit)
 		w->ahead = false;
 }
 
+static void fetch(const unsigned char *data, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at += 64)
+		__builtin_prefetch(data + at, 0, MIX_HINT);
+}
+
+/* Deals the groups of keys that are read next out to those that are read now: a choice of keys has
+ * others of each span, and more or fewer. */
+static void deal_ahead(struct work *w)
+{
+	int32_t g = 0;
+
+	memset(w->fetched, 0, sizeof w->fetched);
+	for (int32_t next = 0; w->ahead && next < K_SPAN_GROUPS; next++) {
+		if (!w->next.key[next])
+			continue;
+		while (g < K_SPAN_GROUPS && !w->here.key[g])
+			g++;
+		if (g < K_SPAN_GROUPS)
+			w->fetched[g++] = w->next.key[next];
+		else
+			fetch(w->next.key[next], k_kv_group_bytes(w->next.kv, 0));
+	}
+}
+
 static void do_piece(struct work *w, struct attend_piece piece, void *scratch)
 {
 	const struct attend_plan *p = w->plan;
@@ -382,6 +409,7 @@ static void do_piece(struct work *w, struct attend_piece piece, void *scratch)
 
 		w->here = w->next;
 		plan_ahead(w, piece, unit);
+		deal_ahead(w);
 		fill_seen(w, attend_span(item, unit));
 		do_span(w, attend_span(item, unit), at, tail ? at : 0);
 		if (!tail && writes_results(w))

@@ -108,8 +108,8 @@ static void fetch_group(const struct work *w, int32_t g)
 
 	for (size_t at = 0; at < k_kv_group_bytes(kv, 1); at += 64)
 		__builtin_prefetch(w->here.value[g] + at, 0, MIX_HINT);
-	for (size_t at = 0; w->ahead && w->next.key[g] && at < k_kv_group_bytes(kv, 0); at += 64)
-		__builtin_prefetch(w->next.key[g] + at, 0, MIX_HINT);
+	for (size_t at = 0; w->fetched[g] && at < k_kv_group_bytes(kv, 0); at += 64)
+		__builtin_prefetch(w->fetched[g] + at, 0, MIX_HINT);
 }
 
 /* As span_scores(), of keys by channel. What is not seen scores 0. */

@@ -4,38 +4,62 @@
 #include "kernels/op/pick.h"
 
 enum {
-	AHEAD = 8,        /* groups whose extents are on their way */
-	PICK_HEADS = 128, /* of a row whose groups threads part */
+	AHEAD = 8,            /* groups whose extents are on their way */
+	PICK_HEADS = 128,     /* of a row whose groups threads part */
+	PICK_QUERY = 1 << 15, /* numbers of a row's query, at most */
 };
 
-/* q times the greatest where q > 0, the least elsewhere, added to acc. */
-static inline __m256 add_bound(const float *q, __m256 least, __m256 greatest, __m256 acc)
-{
-	const __m256 v = _mm256_loadu_ps(q);
-	const __m256 up = _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_GT_OQ);
+/* What a thread has of a row: keys of one head, or of its part of the groups all heads'. */
+struct pick_room {
+	struct k_best_room best;
+	uint16_t above[PICK_QUERY]; /* all ones where the query is above 0 */
+	uint32_t key[PICK_HEADS * K_PICK_GROUPS];
+};
+_Static_assert(sizeof(struct pick_room) <= K_SCRATCH_BYTES, "scratch has room for a row's keys");
 
-	return _mm256_fmadd_ps(v, _mm256_blendv_ps(least, greatest, up), acc);
+static void find_above(const float *q, int32_t n, uint16_t *above)
+{
+	const __m256 zero = _mm256_setzero_ps();
+
+	for (int32_t i = 0; i < n; i += K_PICK_LANES) {
+		const __m256 lo = _mm256_cmp_ps(_mm256_loadu_ps(q + i), zero, _CMP_GT_OQ);
+		const __m256 hi = _mm256_cmp_ps(_mm256_loadu_ps(q + i + 8), zero, _CMP_GT_OQ);
+		const __m256i both = _mm256_packs_epi32(_mm256_castps_si256(lo), _mm256_castps_si256(hi));
+
+		_mm256_storeu_si256((__m256i *)(void *)(above + i),
+			_mm256_permute4x64_epi64(both, _MM_SHUFFLE(3, 1, 2, 0)));
+	}
 }
 
-/* head_dim is a multiple of 16. */
-static float bound(const float *q, int32_t n_rep, int32_t head_dim, const uint16_t *key_range)
+static inline __m256i load16(const uint16_t *h)
+{
+	return _mm256_loadu_si256((const __m256i *)(const void *)h);
+}
+
+/* k_pick_bound(): q times the greatest where q > 0, the least elsewhere. The choice is made of 16
+ * bits, so half as much is converted. head_dim is a multiple of 16. */
+static float bound(const float *q, const uint16_t *above, int32_t n_rep, int32_t head_dim,
+	const uint16_t *key_range)
 {
 	__m256 lo = _mm256_setzero_ps(), hi = lo;
 
-	for (int32_t h = 0; h < n_rep; h++, q += head_dim)
+	for (int32_t h = 0; h < n_rep; h++, q += head_dim, above += head_dim)
 		for (int32_t i = 0; i < head_dim; i += K_PICK_LANES) {
-			const uint16_t *least = key_range + i, *greatest = least + head_dim;
+			const __m256i k = _mm256_blendv_epi8(
+				load16(key_range + i), load16(key_range + head_dim + i), load16(above + i));
 
-			lo = add_bound(q + i, v_halves(least), v_halves(greatest), lo);
-			hi = add_bound(q + i + 8, v_halves(least + 8), v_halves(greatest + 8), hi);
+			lo = _mm256_fmadd_ps(
+				_mm256_loadu_ps(q + i), _mm256_cvtph_ps(_mm256_castsi256_si128(k)), lo);
+			hi = _mm256_fmadd_ps(
+				_mm256_loadu_ps(q + i + 8), _mm256_cvtph_ps(_mm256_extracti128_si256(k, 1)), hi);
 		}
 	return v_tree8(_mm256_add_ps(lo, hi));
 }
 
 /* Extents lie as far apart as pages, which no hardware foresees. */
-static void fetch(const uint16_t *key_range, int32_t head_dim)
+static void fetch(const uint16_t *key_range, int32_t n)
 {
-	for (int32_t i = 0; i < 2 * head_dim; i += 32)
+	for (int32_t i = 0; i < n; i += 32)
 		__builtin_prefetch(key_range + i);
 }
 
@@ -44,27 +68,31 @@ static void fetch(const uint16_t *key_range, int32_t head_dim)
 struct pick_part {
 	int32_t r, from, to, first, end, stride;
 };
-static void keys(const struct k_pick *a, struct pick_part p, uint32_t *key)
+static void keys(const struct k_pick *a, struct pick_part p, uint16_t *above, uint32_t *key)
 {
 	const int32_t n_rep = a->n_heads / a->kv->n_kv_heads, dim = a->kv->head_dim;
+	const size_t query = (size_t)(n_rep * dim),
+				 head = (size_t)(a->kv->page_size / K_GROUP * 2 * dim);
+	const float *q = k_pick_query(a, p.r, p.first);
 
-	for (int32_t g = p.from; g < p.to; g++)
-		for (int32_t h = p.first; h < p.end; h++) {
-			if (g + AHEAD < p.to)
-				fetch(k_pick_key_range(a, p.r, h, g + AHEAD), dim);
-			key[(h - p.first) * p.stride + g] = g ? k_order_key(bound(k_pick_query(a, p.r, h),
-														n_rep, dim, k_pick_key_range(a, p.r, h, g)))
-												  : UINT32_MAX;
+	find_above(q, (p.end - p.first) * n_rep * dim, above);
+	for (int32_t g = p.from; g < p.to; g++) {
+		const uint16_t *range = k_pick_key_range(a, p.r, p.first, g);
+		const uint16_t *ahead = k_pick_key_range(a, p.r, p.first, k_min(g + AHEAD, p.to - 1));
+
+		for (int32_t h = 0; h < p.end - p.first; h++) {
+			const size_t at = (size_t)h * query;
+
+			fetch(ahead + (size_t)h * head, 2 * dim);
+			key[h * p.stride + g] =
+				k_order_key(bound(q + at, above + at, n_rep, dim, range + (size_t)h * head));
 		}
+	}
+	for (int32_t h = 0; h < p.end - p.first && p.from == 0; h++)
+		key[h * p.stride] = UINT32_MAX; /* the first group's */
 }
 
 /* The choice of the only row: threads part its groups, then its heads. */
-struct pick_room {
-	struct k_best_room best;
-	uint32_t key[PICK_HEADS * K_PICK_GROUPS];
-};
-_Static_assert(sizeof(struct pick_room) <= K_SCRATCH_BYTES, "scratch has room for a row's keys");
-
 static void pick_together(struct k_op *op, int tid, int n_threads, struct pick_room *s)
 {
 	const struct k_pick *a = &op->u.pick;
@@ -72,7 +100,7 @@ static void pick_together(struct k_op *op, int tid, int n_threads, struct pick_r
 	int64_t lo, hi;
 
 	k_split(n, tid, n_threads, &lo, &hi);
-	keys(a, (struct pick_part){ 0, (int32_t)lo, (int32_t)hi, 0, n_heads, n }, s->key);
+	keys(a, (struct pick_part){ 0, (int32_t)lo, (int32_t)hi, 0, n_heads, n }, s->above, s->key);
 	atomic_fetch_add(&op->ticket, 1);
 	k_await(&op->ticket, n_threads);
 	for (int32_t h = tid; h < n_heads; h += n_threads) {
@@ -94,10 +122,10 @@ bool k_pick_is_shared(const struct k_pick *a)
 void k_vec8_pick(struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	const struct k_pick *a = &op->u.pick;
-	struct k_best_room *s = scratch;
+	struct pick_room *s = scratch;
 	int64_t lo, hi;
 
-	if (a->kv->head_dim % K_PICK_LANES) {
+	if (a->kv->head_dim % K_PICK_LANES || a->n_heads * a->kv->head_dim > PICK_QUERY) {
 		k_ref_pick(op, tid, n_threads, scratch);
 		return;
 	}
@@ -110,7 +138,7 @@ void k_vec8_pick(struct k_op *op, int tid, int n_threads, void *scratch)
 		const int32_t r = (int32_t)unit / a->kv->n_kv_heads, n = k_pick_among(a, r);
 		const int32_t head = (int32_t)unit % a->kv->n_kv_heads;
 
-		keys(a, (struct pick_part){ r, 0, n, head, head + 1, n }, s->key);
-		k_pick_choose(a, unit, n, s);
+		keys(a, (struct pick_part){ r, 0, n, head, head + 1, n }, s->above, s->best.key);
+		k_pick_choose(a, unit, n, &s->best);
 	}
 }

@@ -3,16 +3,20 @@
 #include "kernels/attend.h"
 #include "kernels/cpu/isa.h"
 
-void k_attention_reads(const struct k_attention *a, int32_t r, int32_t kv_head, uint16_t *bits)
+int32_t k_attention_reads(const struct k_attention *a, int32_t r, int32_t kv_head, uint16_t *bits)
 {
 	const int32_t n = a->rows[r].pos / K_GROUP + 1;
+	int32_t all = 0;
 
 	for (int32_t first = 0; first < n; first += K_SPAN_GROUPS) {
 		const struct k_bits b = k_row_bits(a, r, kv_head, first / K_SPAN_GROUPS);
 
-		for (int32_t g = 0; g < K_SPAN_GROUPS && first + g < n; g++)
+		for (int32_t g = 0; g < K_SPAN_GROUPS && first + g < n; g++) {
 			bits[first + g] |= (uint16_t)k_bits_group(&b, g);
+			all += __builtin_popcount(k_bits_group(&b, g));
+		}
 	}
+	return all;
 }
 
 void k_attention_row(const struct k_attention *a, int32_t r, int32_t head, float *out)

@@ -14,7 +14,7 @@
 #include "kernels/kernels.h"
 
 enum { LAYERS = 30, HEADS = 9, KV = 3, HD = 64, DIM = HEADS * HD, FFN = 1536, VOCAB = 49152 };
-enum { PAGE = 64, MAX_POS = 8192, STRIDE = MAX_POS / K_GROUP };
+enum { PAGE = 16, MAX_POS = 8192, STRIDE = MAX_POS / K_GROUP };
 
 static float noise(void)
 {

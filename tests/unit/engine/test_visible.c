@@ -311,6 +311,53 @@ static void test_engine(void **state)
 	}
 }
 
+/* Operations of attention in the last step, and those of the positions that its rows read. */
+static void check_operations(const struct engine *e, const struct visible *v)
+{
+	const struct forward *f = &e->forward;
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < f->program.n_ops; i++) {
+		const struct k_op *op = &f->program.op[i];
+		uint64_t reads = 0;
+
+		if (op->kind != K_OP_attention)
+			continue;
+		for (int32_t r = 0; r < f->n_rows; r++)
+			reads += (uint64_t)visible_reads(v, 0, f->rows[r].pos);
+		assert_int_equal(op->ops, reads * (uint64_t)op->u.attention.out.dim * 4);
+		n++;
+	}
+	assert_true(n > 0);
+}
+
+static void test_operations(void **state)
+{
+	static const char *const specs[] = { "full", "window:20", "window:9+dilation:3",
+		"block:16+last:4", "top:64", "top:70%" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+		struct engine_options o = ENGINE_DEFAULTS;
+		const struct visible v = parse(specs[i]);
+		struct engine *e;
+		struct err err = { 0 };
+
+		o.model = tiny_model;
+		o.ctx = N + DRAWN;
+		o.visible = specs[i];
+		assert_int_equal(engine_open(&e, &o, &err), 0);
+		engine_begin(e, NULL);
+		submit(e, EV_REQUEST_KIND_load, 0);
+		submit(e, EV_REQUEST_KIND_load, 1);
+		while (!engine_idle(e)) {
+			assert_true(engine_step(e, &err) >= 0);
+			check_operations(e, &v);
+		}
+		engine_close(e);
+	}
+}
+
 /* Pages that no row to come sees go back: the same bits as with all of them kept, in a pool that
  * could not hold the sequence, and with drafts (what is preempted or goes back:
  * tests/unit/engine/test_memory.c, test_rewind). */
@@ -531,6 +578,7 @@ int main(void)
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_lossy),
 		cmocka_unit_test(test_engine),
+		cmocka_unit_test(test_operations),
 		cmocka_unit_test(test_setting),
 		cmocka_unit_test(test_goes_on),
 		cmocka_unit_test(test_without_attention),
