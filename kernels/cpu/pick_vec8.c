@@ -19,39 +19,38 @@ _Static_assert(sizeof(struct pick_room) <= K_SCRATCH_BYTES, "scratch has room fo
 
 static void find_above(const float *q, int32_t n, uint16_t *above)
 {
-	const __m256 zero = _mm256_setzero_ps();
-
-	for (int32_t i = 0; i < n; i += K_PICK_LANES) {
-		const __m256 lo = _mm256_cmp_ps(_mm256_loadu_ps(q + i), zero, _CMP_GT_OQ);
-		const __m256 hi = _mm256_cmp_ps(_mm256_loadu_ps(q + i + 8), zero, _CMP_GT_OQ);
-		const __m256i both = _mm256_packs_epi32(_mm256_castps_si256(lo), _mm256_castps_si256(hi));
-
-		_mm256_storeu_si256((__m256i *)(void *)(above + i),
-			_mm256_permute4x64_epi64(both, _MM_SHUFFLE(3, 1, 2, 0)));
-	}
+	for (int32_t i = 0; i < n; i++)
+		above[i] = q[i] > 0 ? UINT16_MAX : 0;
 }
 
-static inline __m256i load16(const uint16_t *h)
+static inline __m128i load8(const uint16_t *h)
 {
-	return _mm256_loadu_si256((const __m256i *)(const void *)h);
+	return _mm_loadu_si128((const __m128i *)(const void *)h);
 }
 
-/* k_pick_bound(): q times the greatest where q > 0, the least elsewhere. The choice is made of 16
- * bits, so half as much is converted. head_dim is a multiple of 16. */
-static float bound(const float *q, const uint16_t *above, int32_t n_rep, int32_t head_dim,
-	const uint16_t *key_range)
+/* The greatest of eight channels where the query is above 0, the least elsewhere: chosen as 16
+ * bits, so that half as much is converted. */
+static inline __m256 farthest(
+	const uint16_t *least, const uint16_t *greatest, const uint16_t *above)
 {
+	return _mm256_cvtph_ps(_mm_blendv_epi8(load8(least), load8(greatest), load8(above)));
+}
+
+/* k_pick_bound(); head_dim is a multiple of 16. */
+static float bound(
+	const float *q, const uint16_t *above, int32_t n_rep, int32_t head_dim, const uint16_t *least)
+{
+	const uint16_t *greatest = least + head_dim;
 	__m256 lo = _mm256_setzero_ps(), hi = lo;
 
 	for (int32_t h = 0; h < n_rep; h++, q += head_dim, above += head_dim)
 		for (int32_t i = 0; i < head_dim; i += K_PICK_LANES) {
-			const __m256i k = _mm256_blendv_epi8(
-				load16(key_range + i), load16(key_range + head_dim + i), load16(above + i));
+			const int32_t j = i + 8;
 
 			lo = _mm256_fmadd_ps(
-				_mm256_loadu_ps(q + i), _mm256_cvtph_ps(_mm256_castsi256_si128(k)), lo);
+				_mm256_loadu_ps(q + i), farthest(least + i, greatest + i, above + i), lo);
 			hi = _mm256_fmadd_ps(
-				_mm256_loadu_ps(q + i + 8), _mm256_cvtph_ps(_mm256_extracti128_si256(k, 1)), hi);
+				_mm256_loadu_ps(q + j), farthest(least + j, greatest + j, above + j), hi);
 		}
 	return v_tree8(_mm256_add_ps(lo, hi));
 }

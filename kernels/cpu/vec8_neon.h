@@ -242,6 +242,8 @@ TWO(__m128i, cmpeq_epi32, int32x4_t, vceqq_s32)
 TWO(__m128i, cmpeq_epi8, int8x16_t, vceqq_s8)
 TWO(__m128i, sllv_epi32, uint32x4_t, half_sllv)
 TWO(__m128i, shuffle_epi8, int8x16_t, half_shuffle)
+THREE(__m128i, blendv_epi8,
+	(__m128i)vbslq_u8((uint8x16_t)((int8x16_t)c >> 7), (uint8x16_t)b, (uint8x16_t)a))
 TWO(__m128i, unpacklo_epi8, int8x16_t, vzip1q_s8)
 TWO(__m128i, unpackhi_epi8, int8x16_t, vzip2q_s8)
 TWO(__m128i, packs_epi32, int32x4_t, half_packs_epi32)
