@@ -48,3 +48,17 @@ extern const struct engine_compute compute_model, compute_given;
 
 /* Softmax by the integer mass of rule 15: log-probability of a logit of the row. */
 double compute_share(const struct k_logit_stats *s, float logit);
+
+/* compute_draws.c, for compute_model.c. Before a step: what the item's draws need of a device.
+ * After it: the rows that are needed here, all at once; then the draws that threads can do side by
+ * side. */
+void compute_ask(struct engine *e, const struct plan_item *item);
+int compute_fetch(struct engine *e, struct err *err);
+void compute_draw_ahead(struct engine *e);
+int compute_open_ahead(struct engine *e, int32_t slots, struct err *err);
+void compute_close_ahead(struct engine *e);
+/* As in struct engine_compute. */
+bool compute_draw(struct engine *e, const struct request *r, int32_t pos, int32_t out);
+double compute_logp(const struct engine *e, int32_t out, int32_t id);
+int32_t compute_top(
+	const struct engine *e, int32_t out, int32_t most, int32_t given, struct k_draw_entry *top);

@@ -33,6 +33,18 @@ struct engine_compute;
 struct engine_ranks;
 struct handover;
 
+/* compute_draws.c: draws of the step that runs which threads have done; none: n is 0. */
+struct engine_ahead {
+	struct sampler **sampler; /* of each thread */
+	int32_t n_samplers, n;
+	struct draw_ahead {
+		const struct request *r;
+		int32_t out;
+		struct sample_result drawn;
+	} * draw; /* [slots] */
+	atomic_int taken;
+};
+
 /* engine_draft.c: the drafter, and the drafts of the step that runs. */
 struct engine_drafting {
 	const struct draft_ops *ops; /* NULL: off */
@@ -117,6 +129,7 @@ struct engine {
 	struct stream stream;
 	struct plan plan;
 	struct sample_result drawn;
+	struct engine_ahead ahead;
 	struct err lost; /* why nothing can be computed any more; code 0: no failure */
 	bool begun;
 	bool whole_rows; /* a hook reads the logits of every output */
