@@ -341,6 +341,8 @@ void timeline_free(struct timeline *t);
 void timeline_empty(struct timeline *t);
 void timeline_fold(struct timeline *t, const struct event *ev);
 
+/* Whether names are equal, or both NULL. */
+bool tl_same_text(const char *a, const char *b);
 /* NULL if there is none. */
 const struct tl_request *timeline_request(const struct timeline *t, int64_t id);
 const struct tl_step *timeline_step(const struct timeline *t, int64_t step);

@@ -34,7 +34,7 @@ bool tl_fold_queue(struct timeline *t, const struct event *ev)
 
 /* ---- waits ---- */
 
-static bool same_text(const char *a, const char *b)
+bool tl_same_text(const char *a, const char *b)
 {
 	return a && b ? !strcmp(a, b) : a == b;
 }
@@ -47,7 +47,7 @@ const struct tl_group *timeline_group_of(
 	const int32_t n = at_most(by_user ? t->n_users : t->n_priorities, TL_GROUPS - 1);
 	int32_t i = 0;
 
-	while (i < n && !(by_user ? same_text(g[i].user, r->user) : g[i].priority == priority))
+	while (i < n && !(by_user ? tl_same_text(g[i].user, r->user) : g[i].priority == priority))
 		i++;
 	return &g[i];
 }

@@ -18,6 +18,7 @@ struct script {
 	struct timeline t;
 	struct view_state s;
 	int64_t seq;
+	const char *adapter; /* of the next requests; NULL: none */
 };
 
 static inline void tell(struct script *k, struct event *ev)
@@ -92,6 +93,8 @@ static inline void request(
 	ev.u.request.text = text(label);
 	ev.u.request.prompt = (struct ev_span){ ids, (size_t)(4 * n) };
 	ev.u.request.n_prompt = n;
+	if (k->adapter)
+		ev.u.request.adapter = text(k->adapter);
 	tell(k, &ev);
 	ev_init(&ev, EV_admit);
 	ev.u.admit.request = id;

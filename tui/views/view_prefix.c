@@ -177,19 +177,34 @@ static void tree_make(
 	tree->n = 0;
 }
 
-/* The first prompt that was looked up, or the first since a setting emptied the cache. */
-static bool is_first(const struct timeline *t, int64_t request)
+/* The first prompt that was looked up, or the first since a setting emptied the cache; each adapter
+ * has a tree of its own. */
+static bool is_first(const struct timeline *t, const struct tl_request *which)
 {
 	const struct tl_request *r = t->request;
 
-	while (r->id < request && (!r->looked_up || r->id <= t->cleared))
+	while (r->id < which->id &&
+		   (!r->looked_up || r->id <= t->cleared || !tl_same_text(r->adapter, which->adapter)))
 		r++;
-	return r->id == request && t->request->id <= t->cleared + 1; /* else older ones are forgotten */
+	/* else older ones are forgotten */
+	return r->id == which->id && t->request->id <= t->cleared + 1;
+}
+
+/* Nothing began like the prompt. */
+static struct view_text empty_words(const struct timeline *t, const struct tl_request *r)
+{
+	if (!is_first(t, r))
+		return view_form("no match");
+	if (t->n_adapters)
+		return view_form("first with %.20s", r->adapter ? r->adapter : "none");
+	return view_form("cache was empty");
 }
 
 /* Why the match ended, in words. */
-static struct view_text reason_words(const struct timeline *t, const struct ev_lookup *l)
+static struct view_text reason_words(const struct timeline *t, const struct tl_request *r)
 {
+	const struct ev_lookup *l = &r->lookup;
+
 	switch (l->reason) {
 	case EV_PREFIX_hit:
 		return view_form("hit %s of %s", view_count(l->hit).text, view_count(l->asked).text);
@@ -199,8 +214,7 @@ static struct view_text reason_words(const struct timeline *t, const struct ev_l
 	case EV_PREFIX_evicted: return view_form("evicted from %s on", view_count(l->hit).text);
 	case EV_PREFIX_pruned: return view_form("no state after %s", view_count(l->hit).text);
 	case EV_PREFIX_tail: return view_form("new from %s on", view_count(l->hit).text);
-	case EV_PREFIX_empty:
-		return view_form(is_first(t, l->request) ? "cache was empty" : "no match");
+	case EV_PREFIX_empty: return empty_words(t, r);
 	case EV_PREFIX_off: return view_form("cache off");
 	default: return (struct view_text){ "" };
 	}
@@ -281,7 +295,7 @@ static void draw_leaf(struct pen *p, int y, const struct timeline *t, const stru
 	view_put_right(p, end + 3, y, INK_DIM, "%lld", (long long)line->pages);
 	view_put(p, end + 4, y, INK_DIM, line->pages == 1 ? "page" : "pages");
 	view_clip(p, reason_x, y, p->r.w - reason_x, INK_DIM,
-		r->looked_up ? reason_words(t, &r->lookup).text : "waits");
+		r->looked_up ? reason_words(t, r).text : "waits");
 }
 
 static void draw_tree(struct pen *p, const struct timeline *t, const struct view_state *s)
@@ -304,8 +318,7 @@ static void draw_tree(struct pen *p, const struct timeline *t, const struct view
 /* One line for small screens: the newest lookup, in words. */
 static void draw_newest(struct pen *p, int y, const struct timeline *t, const struct tl_request *r)
 {
-	view_put(
-		p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%s", reason_words(t, &r->lookup).text);
+	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%s", reason_words(t, r).text);
 }
 
 static void draw_rate(struct pen *p, int y, const struct timeline *t)

@@ -189,6 +189,37 @@ static void prefix_tree_shows_who_begins_like_whom(void **state)
 	timeline_free(&k.t);
 }
 
+static void asks_first(struct script *k, int64_t id, const char *adapter)
+{
+	k->adapter = adapter;
+	request(k, id, "ask", 0, SKY, 60);
+	lookup(k, id, 60, 0, EV_PREFIX_empty, 0, 0, 0);
+	k->s.request = id;
+}
+
+static void prefix_has_a_tree_for_each_adapter(void **state)
+{
+	struct script k;
+	struct event ev;
+
+	(void)state;
+	script_begin(&k, 64, NAN);
+	ev_init(&ev, EV_adapter);
+	ev.u.adapter.adapter = 1;
+	ev.u.adapter.name = text("sailor");
+	tell(&k, &ev);
+	asks_first(&k, 1, NULL);
+	assert_string_equal(drawn(&k, &view_prefix, 40, 2), "prefix cache ──────── hit 0 of 60 tokens\n"
+														"a first with none\n");
+	asks_first(&k, 2, "sailor");
+	assert_string_equal(drawn(&k, &view_prefix, 40, 2), "prefix cache ──────── hit 0 of 60 tokens\n"
+														"b first with sailor\n");
+	asks_first(&k, 3, "sailor");
+	assert_string_equal(drawn(&k, &view_prefix, 40, 2), "prefix cache ──────── hit 0 of 60 tokens\n"
+														"c no match\n");
+	timeline_free(&k.t);
+}
+
 static void prefix_on_one_line_tells_the_newest(void **state)
 {
 	struct script k;
@@ -851,6 +882,7 @@ int main(void)
 		cmocka_unit_test(speculation_off_says_how_to_turn_it_on),
 		cmocka_unit_test(prefix_tree_shows_who_begins_like_whom),
 		cmocka_unit_test(prefix_on_one_line_tells_the_newest),
+		cmocka_unit_test(prefix_has_a_tree_for_each_adapter),
 		cmocka_unit_test(prefix_zoomed_adds_up_the_session),
 		cmocka_unit_test(a_turn_that_goes_on_is_one_line),
 		cmocka_unit_test(only_what_is_cached_is_in_the_tree),
