@@ -424,7 +424,8 @@ uint64_t k_new_version(void);
 /* Memory of a back end: all that the pointers of a program point to. */
 enum k_memory {
 	K_WEIGHTS, /* for kernels alone, read by all; filled by k_upload() */
-	K_WORK,    /* for kernels alone: activations, logits, KV pages; zeroed */
+	K_WORK,    /* for kernels alone: activations, logits; zeroed */
+	K_PAGES,   /* likewise: KV pages, read far apart */
 	K_SHARED,  /* the host's between runs, the kernels' during one: ids, rows, statistics; zeroed */
 };
 /* Aligned to 64. NULL with ERR_MEMORY, which says how much there is; `what` names its use and a
@@ -433,13 +434,13 @@ void *k_alloc(
 	struct k_ctx *ctx, size_t bytes, enum k_memory where, const char *what, struct err *e);
 void k_free(struct k_ctx *ctx, void *p); /* NULL is fine */
 /* Whether the host can read and write all of it between runs, as on a CPU, and untouched memory
- * costs nothing. Else only the following three functions access K_WEIGHTS and K_WORK. */
+ * costs nothing. Else only the following three functions access what is for kernels alone. */
 bool k_is_host(const struct k_ctx *ctx);
-/* From the host's memory to K_WEIGHTS or K_WORK; done when it returns. */
+/* From the host's memory to the kernels' own; done when it returns. */
 int k_upload(struct k_ctx *ctx, void *to, const void *from, size_t bytes, struct err *e);
-/* From K_WORK to the host's memory; done when it returns. */
+/* The other way, not of K_WEIGHTS; done when it returns. */
 int k_fetch(struct k_ctx *ctx, void *to, const void *from, size_t bytes, struct err *e);
-/* Within K_WORK, done before the next k_run() starts, which also reports its failure. */
+/* Within K_PAGES or K_WORK, done before the next k_run() starts, which also reports its failure. */
 void k_copy(struct k_ctx *ctx, void *to, const void *from, size_t bytes);
 
 /* Runs the program and returns when it is done. Sets the floating-point environment of every thread

@@ -23,8 +23,9 @@ static void *map(size_t bytes, enum k_memory where, const char *what, struct err
 		err_no_memory(e, "%zu MB of %s", bytes >> 20, what);
 		return NULL;
 	}
-	/* large pages save about a tenth of a memory-bound step; without them it is only slower */
-	if (where != K_SHARED)
+	/* large pages save about a tenth of a memory-bound step; without them it is only slower. What
+	 * is used in part, here and there, would take more memory. */
+	if (where == K_WEIGHTS || where == K_PAGES)
 		madvise(p, bytes, MADV_HUGEPAGE);
 	return p;
 }

@@ -26,7 +26,7 @@ int memory_stores_open(struct memory_store *s, const struct memory_specs *specs,
 {
 	for (int32_t g = 0; g < specs->n; g++) {
 		size_t bytes = specs->group[g].kind->page_bytes(&specs->group[g], page_size);
-		uint8_t *base = k_alloc(kernels, bytes * (size_t)n_pages, K_WORK, what, e);
+		uint8_t *base = k_alloc(kernels, bytes * (size_t)n_pages, K_PAGES, what, e);
 
 		if (!base)
 			return -1;

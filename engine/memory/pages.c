@@ -25,7 +25,7 @@ int pages_open(struct pages *p, int32_t group, struct k_ctx *kernels, size_t pag
 	if (!p->page)
 		return err_no_memory(e, "%s", what);
 	if (kernels)
-		p->base = k_alloc(kernels, p->bytes, K_WORK, what, e);
+		p->base = k_alloc(kernels, p->bytes, K_PAGES, what, e);
 	if (kernels && !p->base) {
 		pages_close(p);
 		return -1;

@@ -98,7 +98,7 @@ static void *device_alloc(
 		return NULL;
 	if (where == K_SHARED)
 		return cu_alloc_pinned(c, bytes, what, e);
-	return alloc_device(c, bytes, where == K_WORK, what, &p, e) ? NULL : (void *)(uintptr_t)p;
+	return alloc_device(c, bytes, where != K_WEIGHTS, what, &p, e) ? NULL : (void *)(uintptr_t)p;
 }
 
 /* Also called when the device is lost: the driver's result is then ignored. */
