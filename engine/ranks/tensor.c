@@ -457,6 +457,24 @@ static void split_product(struct splitting *s, struct forward *f)
 		split_outputs(s, &op->u.matmul, head);
 }
 
+/* A product by columns, of which zeros are left out: each rank computes all. What it adds to the
+ * stream is rounded as that of the product in its place. */
+static void round_columns(struct splitting *s, struct k_columns *c)
+{
+	struct ranks_exchange *x;
+
+	if (s->k->form != RANKS_f16 || !c->residual)
+		return;
+	x = split_exchange(s, s->at + 1, c->n);
+	x->x = x->half = x->alone = true;
+	x->to = k_floats(c->out, c->n_rows);
+	x->residual = c->residual;
+	x->columns[s->k->rank] = (struct ranks_span){ 0, c->n_rows };
+	c->residual = NULL;
+	c->out = ranks_local(s->k, x).x;
+	split_keep_local(s, x);
+}
+
 void ranks_split(struct ranks *k, struct forward *f)
 {
 	struct splitting s = { .k = k, .p = &f->program };
@@ -469,6 +487,8 @@ void ranks_split(struct ranks *k, struct forward *f)
 		s.local = 0;
 		if (f->program.op[s.at].kind == K_OP_matmul)
 			split_product(&s, f);
+		else if (f->program.op[s.at].kind == K_OP_columns)
+			round_columns(&s, &f->program.op[s.at].u.columns);
 		else if (k->n > 1)
 			split_mixture(&s);
 	}
