@@ -116,13 +116,15 @@ bool compute_draw(struct engine *e, const struct request *r, int32_t pos, int32_
 
 /* ---- several at once ---- */
 
-/* With fewer draws than this, threads would cost what they save. */
-enum { AHEAD_LEAST = 4 };
+/* With fewer draws than this, threads would cost what they save. Each that draws has memory for a
+ * vocabulary. */
+enum { AHEAD_LEAST = 4, AHEAD_THREADS = 16 };
 
 int compute_open_ahead(struct engine *e, int32_t slots, struct err *err)
 {
 	struct engine_ahead *a = &e->ahead;
-	const int32_t n = e->info.threads < slots ? e->info.threads : slots;
+	const int32_t most = slots < AHEAD_THREADS ? slots : AHEAD_THREADS;
+	const int32_t n = e->info.threads < most ? e->info.threads : most;
 
 	if (n < 2 || slots < AHEAD_LEAST)
 		return 0;

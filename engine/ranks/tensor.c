@@ -166,6 +166,22 @@ static void cut_part(struct k_matmul *m, int32_t i, const struct k_matrix *w, in
 		m->part[i].bias += first;
 }
 
+/* What each rank computes in full and adds to the stream, rounded as what others send is. Returns
+ * where it is computed. */
+static float *split_alone(struct splitting *s, int32_t n, struct k_acts to, const float *residual)
+{
+	struct ranks_exchange *x = split_exchange(s, s->at + 1, n);
+	float *out;
+
+	x->x = x->half = x->alone = true;
+	x->to = to;
+	x->residual = residual;
+	x->columns[s->k->rank] = (struct ranks_span){ 0, to.dim };
+	out = ranks_local(s->k, x).x;
+	split_keep_local(s, x);
+	return out;
+}
+
 /* Products of other kinds: each rank has rows of the matrix, and all get all outputs at once. */
 static void split_outputs(struct splitting *s, struct k_matmul *m, bool root)
 {
@@ -176,10 +192,13 @@ static void split_outputs(struct splitting *s, struct k_matmul *m, bool root)
 		struct ranks_span span = split_span(w->n_rows, UNIT, s->k->rank, s->k->n);
 		struct ranks_exchange *x;
 
-		if (few && !half && !(root && s->k->n_stages > 1))
+		if (few && half) {
+			m->part[i].out =
+				split_alone(s, m->n, k_floats(m->part[i].out, w->n_rows), m->part[i].residual);
+			m->part[i].residual = NULL;
+		}
+		if (few && !(root && s->k->n_stages > 1))
 			continue;
-		if (few && half)
-			span = (struct ranks_span){ 0, w->n_rows };
 		own = split_width(span) ? part_of(s->k, w, span) : NULL;
 		if (!own && split_width(span))
 			continue;
@@ -187,12 +206,9 @@ static void split_outputs(struct splitting *s, struct k_matmul *m, bool root)
 		x->x = true;
 		x->half = half;
 		x->root = root;
-		x->alone = few && half;
 		x->to = k_floats(m->part[i].out, w->n_rows);
 		x->residual = m->part[i].residual;
 		split_columns(s->k, x, UNIT);
-		for (int32_t r = 0; x->alone && r < s->k->n; r++)
-			x->columns[r] = r == s->k->rank ? span : (struct ranks_span){ 0, 0 };
 		m->part[i].residual = NULL;
 		if (own) {
 			m->part[i].out = ranks_local(s->k, x).x;
@@ -457,22 +473,13 @@ static void split_product(struct splitting *s, struct forward *f)
 		split_outputs(s, &op->u.matmul, head);
 }
 
-/* A product by columns, of which zeros are left out: each rank computes all. What it adds to the
- * stream is rounded as that of the product in its place. */
+/* A product by columns, of which zeros are left out: each rank computes all. */
 static void round_columns(struct splitting *s, struct k_columns *c)
 {
-	struct ranks_exchange *x;
-
 	if (s->k->form != RANKS_f16 || !c->residual)
 		return;
-	x = split_exchange(s, s->at + 1, c->n);
-	x->x = x->half = x->alone = true;
-	x->to = k_floats(c->out, c->n_rows);
-	x->residual = c->residual;
-	x->columns[s->k->rank] = (struct ranks_span){ 0, c->n_rows };
+	c->out = split_alone(s, c->n, k_floats(c->out, c->n_rows), c->residual);
 	c->residual = NULL;
-	c->out = ranks_local(s->k, x).x;
-	split_keep_local(s, x);
 }
 
 void ranks_split(struct ranks *k, struct forward *f)
