@@ -197,6 +197,14 @@ static int32_t tensor_ranks(const struct timeline *t)
 	return t->n_ranks;
 }
 
+/* Columns of zeros are left out of some products, which are not split then. */
+static bool leaves_out(const struct timeline *t)
+{
+	const char *zeros = timeline_setting(t, "skip-zeros"), *below = timeline_setting(t, "skip-below");
+
+	return (zeros && !strcmp(zeros, "on")) || (below && strtod(below, NULL) > 0);
+}
+
 struct formula_split formula_split_of(const struct timeline *t, int64_t rows, int64_t out_rows)
 {
 	return (struct formula_split){ .product = t->product,
@@ -204,7 +212,7 @@ struct formula_split formula_split_of(const struct timeline *t, int64_t rows, in
 		.layers = tl_int32(t->session.n_layers),
 		.kv_heads = tl_int32(t->session.n_kv_heads),
 		.head_dim = tl_int32(t->session.head_dim),
-		.ranks = tensor_ranks(t),
+		.ranks = leaves_out(t) ? 0 : tensor_ranks(t),
 		.rows = rows,
 		.out_rows = out_rows,
 		.form = formula_form_of(timeline_setting(t, "exchange")) };

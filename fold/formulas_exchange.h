@@ -23,7 +23,7 @@ struct formula_exchanged {
 
 /* Of weights: their products read floats. */
 bool formula_is_float(const char *format);
-/* Whether these are all products of such a model. */
+/* Whether these are all products of such a model, and of all its columns. */
 bool formula_is_dense(const struct formula_split *s);
 struct formula_exchanged formula_exchanged(const struct formula_split *s, int32_t rank);
 /* Bytes that all ranks send. */
