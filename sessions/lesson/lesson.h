@@ -122,12 +122,12 @@ struct lesson *lesson_open(const char *name, struct err *e);
 /* The i-th name, shipped ones first; NULL: there are no more. Valid until the next call. */
 const char *lesson_name(int i);
 /* Whether it can be read with the model of this path (NULL: not known) on the ranks of an engine
- * with these options. */
+ * with these options (NULL: on any). */
 bool lesson_fits(const struct lesson *l, const char *model_path, const struct engine_options *now);
 /* Puts the options that it begins with into those of an engine. */
 int lesson_options(const struct lesson *l, struct engine_options *to, struct err *e);
-/* The next one of the list that fits, on the model of this path (NULL: on any); false: there is
- * none. */
+/* The next one of the list that fits, on the model of this path (NULL: on any) with these options
+ * (NULL: with any); false: there is none. */
 bool lesson_next(const char *name, const char *model_path, const struct engine_options *now,
 	char *out, size_t cap);
 const char *lesson_topic(const char *name);

@@ -2,6 +2,7 @@
 """Lessons from outside: all shipped ones are run on the real model and must tell the truth; one is read by hand at 80x24; own
 ones, wrong ones and hostile ones; the report of a class. TAP; Python's standard library alone."""
 import csv
+import glob
 import html.parser
 import json
 import os
@@ -88,6 +89,23 @@ def test_shipped():
         status, out, err = cutaway("lesson", "--test", name, "--model", model)
         check(f"{name} tells the truth", status == 0 and out.count("\nok ") + out.startswith("ok ") == len(out.splitlines()) > 2,
               out + err)
+
+
+def test_queries():
+    """What lessons tell a reader to ask of a recording: sqlite3 prepares it."""
+    record = os.path.join(TMP.name, "asked.db")
+    cutaway("run", "--model", TINY, "--max-tokens", "2", "--record", record, "hello")
+    with sqlite3.connect(record) as db:
+        for path in sorted(glob.glob(os.path.join(ROOT, "demos/lessons/*.md"))):
+            with open(path, encoding="utf-8") as f:
+                queries = [q for block in re.findall(r"```sql\n(.*?)```", f.read(), re.S) for q in block.split(";") if q.strip()]
+            for query in queries:
+                try:
+                    db.execute("EXPLAIN " + query)
+                    wrong = None
+                except sqlite3.Error as e:
+                    wrong = e
+                check(f"{os.path.basename(path)} asks what a recording has", not wrong, (query, wrong))
 
 
 def test_own():
@@ -420,7 +438,7 @@ def main():
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     mktiny = os.path.join(ROOT, "build", "tests", "mktiny")
     subprocess.run([mktiny, TINY], check=True, stdout=subprocess.DEVNULL)
-    for test in (test_own, test_sheet, test_load, test_paused, test_hangs, test_wrong, test_by_hand, test_end, test_whole_runs, test_report, test_shipped):
+    for test in (test_own, test_queries, test_sheet, test_load, test_paused, test_hangs, test_wrong, test_by_hand, test_end, test_whole_runs, test_report, test_shipped):
         try:
             test()
         except Failure as e:

@@ -13,7 +13,9 @@ FOLDER = os.environ.get("CUTAWAY_FAMILY", os.path.join(lab.ROOT, "demos/models/f
 NAMES = ("multi-head", "grouped", "single", "latent", "shared", "window", "one-global", "mamba2", "based", "jamba", "experts")
 KEYS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 VALUES = "0123456789!#$%&()*+,-/:;<=>?@[]^_{|}~"
-PAIRS, DEPTHS, ASKED = (4, 8, 16, 32), (64, 1024, 8192), 256
+LETTERS = [a + b for a in KEYS[:26] for b in KEYS[:26]]  # keys of which there are many
+NAMES = {"recall": KEYS, "many": LETTERS}  # of pairs, by task
+PAIRS, MANY, DEPTHS, ASKED = (4, 8, 16, 32), (4, 16, 64, 256), (64, 1024, 8192), 256
 DELAYS = 16, 64, 256, 1024  # dots between a sign and the question for it
 DEEP, SLOTS, ANSWER = 512, 16, 96  # of the batch: tokens of a prompt, requests, tokens of an answer
 
@@ -35,10 +37,10 @@ def loss(name, file=None):
     return -sum(map(sum, each)) / sum(map(len, each))
 
 
-def episode(pairs, draw):
-    """What tools/train/family/recall.py trains: a point, pairs of a letter and a sign, then the letters in another order, each to
+def episode(pairs, draw, names):
+    """What tools/train/family/recall.py trains: a point, pairs of a name and a sign, then the names in another order, each to
     be followed by its sign. Gives what stands before each sign that is asked, and the sign."""
-    keys = draw.sample(KEYS, pairs)
+    keys = draw.sample(names, pairs)
     value = {key: draw.choice(VALUES) for key in keys}
     text = "." + "".join(key + value[key] for key in keys)
     for key in draw.sample(keys, pairs):
@@ -47,11 +49,11 @@ def episode(pairs, draw):
 
 
 @measure()
-def recall(name, pairs, *options):
-    """Share of the signs that come as the likeliest token, with options of `run`."""
+def recall(name, pairs, *options, task="recall"):
+    """Share of the signs that come as the likeliest token, with options of `run`. task: recall, or many."""
     draw, name = random.Random(pairs), "single" if name == "grouped" else name  # they have two heads
-    asked = [question for _ in range(ASKED // pairs) for question in episode(pairs, draw)]
-    r = batch([text for text, _ in asked], "--model", path("recall-" + name), "--raw", "--greedy", "--max-tokens", "1", "--slots", "16", *options)
+    asked = [question for _ in range(ASKED // pairs) for question in episode(pairs, draw, NAMES[task])]
+    r = batch([text for text, _ in asked], "--model", path(f"{task}-{name}"), "--raw", "--greedy", "--max-tokens", "1", "--slots", "16", *options)
     return sum(line["text"] == asked[line["line"] - 1][1] for line in r.lines) / len(asked)
 
 
@@ -203,10 +205,12 @@ def experts():
 
 @measure()
 def full_layers():
-    """How much the best of models without full attention recalls less than the worst with some."""
-    m = family("window", "mamba2", "based", "one-global", "jamba")
-    without, some = ([m.at[name].pairs[32] for name in names] for names in (("window", "mamba2", "based"), ("one-global", "jamba")))
-    m.needs = min(some) - max(without)
+    """How much the best of models without full attention recalls less than the worst with some, of most pairs."""
+    without, some = ("window", "mamba2", "based"), ("one-global", "jamba")
+    m = family(*without, *some)
+    m.many = {name: {n: recall(name, n, task="many") for n in MANY} for name in ("multi-head", *without, *some)}
+    m.kept = {name: kept("many-" + name) for name in m.many}
+    m.needs = min(m.many[name][MANY[-1]] for name in some) - max(m.many[name][MANY[-1]] for name in without)
     return m
 
 

@@ -40,7 +40,7 @@ def places():
 def sweep():
     """Hinton's loss: a small student from scratch, by temperature, weight of the labels, and seed."""
     cells = [(1, 0, 1), (1, 0.1, 1), (1, 0.5, 1), (2, 0, 1), (1, 1, 1), (4, 0, 1), (2, 0.1, 1), (1, 1, 2), (1, 0.1, 2), (4, 0.1, 1)]
-    return {f"t{t}-labels{hard:g}-seed{seed}": trained("student", f"--steps 150 --lr 4e-3 --temperature {t} --hard {hard} --seed {seed}")
+    return {f"t{t}-labels{hard:g}-seed{seed}": trained("student", f"--steps 1500 --lr 4e-3 --temperature {t} --hard {hard} --seed {seed}")
             for t, hard, seed in cells}
 
 

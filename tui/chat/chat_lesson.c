@@ -290,10 +290,13 @@ static void begin_next(struct app *a)
 	char name[64];
 	struct err e = { 0 };
 
-	if (!lesson_next(k->name, a->timeline.model_path, opened_with(a), name, sizeof name))
-		app_say(a, SAY_INFO, "that was the last one for this model: /lesson lists them");
-	else
+	if (lesson_next(k->name, a->timeline.model_path, opened_with(a), name, sizeof name))
 		chat_lesson(a, name, &e);
+	else if (lesson_next(k->name, NULL, NULL, name, sizeof name))
+		app_say(a, SAY_INFO,
+			"the next has a model or options of its own, in a shell: cutaway lesson %s", name);
+	else
+		app_say(a, SAY_INFO, "that was the last one: /lesson lists them");
 	app_complain(a, &e);
 }
 

@@ -184,13 +184,11 @@ const struct tl_request *chat_newest(struct app *a, const struct timeline *t)
 
 int64_t chat_goes_on_from(struct app *a)
 {
-	struct conversation *own = a->chat->live.conversation;
-	const struct tl_request *newest = chat_newest(a, &a->timeline);
-	bool several;
-	int64_t from =
-		conversation_goes_on(own, a->state.request ? a->state.request : a->state.branch, &several);
+	const int64_t request = a->state.request ? a->state.request : a->state.branch;
+	bool other;
+	int64_t from = conversation_goes_on(a->chat->live.conversation, request, &other);
 
-	return several || (newest && newest->id != from) ? from : 0;
+	return other ? from : 0;
 }
 
 int64_t chat_stands_at(struct app *a)

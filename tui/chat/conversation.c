@@ -10,7 +10,9 @@ static void answers_clear(struct conversation *c)
 {
 	for (int i = 0; i < c->n_answers; i++)
 		free(c->answer[i].ids);
+	free(c->kept.ids);
 	memset(c->answer, 0, sizeof c->answer);
+	c->kept = (struct answer){ 0 };
 	c->n_answers = c->chosen = 0;
 	c->expected = 0;
 	c->lost = false;
@@ -24,6 +26,17 @@ static void turn_free(struct turn *t)
 	free(t->said.ids);
 	free(t->ids);
 	free(t);
+}
+
+/* The last turn is to be answered again. The lock is held. */
+static void answers_again(struct conversation *c)
+{
+	struct answer *a = conv_answer(c), kept = a ? *a : (struct answer){ 0 };
+
+	if (a)
+		a->ids = NULL;
+	answers_clear(c);
+	c->kept = kept;
 }
 
 /* The lock is held. */
@@ -272,7 +285,7 @@ int conversation_repeat(struct conversation *c, struct conversation_prompt *out,
 	if (!c->turn)
 		return err_set(e, ERR_USAGE, "there is no turn yet to answer again");
 	pthread_mutex_lock(&c->lock);
-	answers_clear(c);
+	answers_again(c);
 	fill_prompt(c, out);
 	pthread_mutex_unlock(&c->lock);
 	return 0;
@@ -381,7 +394,7 @@ int32_t conversation_size(struct conversation *c, int64_t *request)
 	int32_t n;
 
 	pthread_mutex_lock(&c->lock);
-	a = c->n_answers ? &c->answer[c->chosen] : NULL;
+	a = conv_answer(c);
 	n = (c->turn ? c->turn->n : 0) + (a ? a->n : 0);
 	*request = a ? a->request : 0;
 	pthread_mutex_unlock(&c->lock);
@@ -413,12 +426,17 @@ bool conversation_busy(struct conversation *c)
 	return conversation_running(c, NULL, 0) > 0;
 }
 
-int64_t conversation_goes_on(struct conversation *c, int64_t request, bool *several)
+int64_t conversation_goes_on(struct conversation *c, int64_t request, bool *other)
 {
+	const struct answer *a;
+
 	pthread_mutex_lock(&c->lock);
-	if (!answer_of(c, request))
-		request = c->n_answers ? c->answer[c->chosen].request : 0;
-	*several = c->n_answers > 1;
+	a = answer_of(c, request);
+	a = a || !c->n_answers ? a : &c->answer[c->chosen];
+	if (!a || (a->finished && !a->n))
+		a = conv_answer(c);
+	request = a ? a->request : 0;
+	*other = c->n_answers > 1 || (c->n_asked && c->asked[c->n_asked - 1].request != request);
 	pthread_mutex_unlock(&c->lock);
 	return request;
 }

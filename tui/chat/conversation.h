@@ -56,7 +56,8 @@ int conversation_ask(struct conversation *c, const char *text, size_t size, int3
  * an error: an answer runs, or there is no turn; with one: memory, or what the template refuses. */
 int conversation_ahead(struct conversation *c, int32_t room, bool drop,
 	struct conversation_prompt *out, int32_t *left, struct err *e);
-/* The last turn again, with the first sample number that no answer to it has used. */
+/* The last turn again, with the first sample number that no answer to it has used. Its answer is
+ * followed until another has a token. */
 int conversation_repeat(struct conversation *c, struct conversation_prompt *out, struct err *e);
 
 /* A turn of an earlier session, with exactly the ids that its prompt had; its answer comes as an
@@ -87,9 +88,10 @@ int32_t conversation_size(struct conversation *c, int64_t *request);
 bool conversation_busy(struct conversation *c); /* an answer is not finished */
 /* Requests that are not finished; returns how many, writes at most cap. */
 int conversation_running(struct conversation *c, int64_t *request, int cap);
-/* The answer that the conversation goes on with if this request is chosen; 0: there is none.
- * several: to the last turn. */
-int64_t conversation_goes_on(struct conversation *c, int64_t request, bool *several);
+/* The answer that the conversation goes on with if this request is chosen; 0: there is none. One
+ * that was stopped before its first token is not gone on with. other: there are several to the last
+ * turn, or it is not the newest of all. */
+int64_t conversation_goes_on(struct conversation *c, int64_t request, bool *other);
 /* Continues the conversation with this request's answer, if it answers the last turn. */
 void conversation_choose(struct conversation *c, int64_t request);
 

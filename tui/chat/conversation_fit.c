@@ -10,9 +10,19 @@
 #include "engine/text/fit.h"
 #include "tui/chat/conversation_impl.h"
 
-int conv_follow(const struct conversation *c, struct followed *f, struct err *e)
+struct answer *conv_answer(struct conversation *c)
 {
-	const struct answer *a = c->n_answers && c->answer[c->chosen].n ? &c->answer[c->chosen] : NULL;
+	if (c->n_answers && c->answer[c->chosen].n)
+		return &c->answer[c->chosen];
+	for (int i = c->n_answers; i-- > 0;)
+		if (c->answer[i].n)
+			return &c->answer[i];
+	return c->kept.n ? &c->kept : NULL;
+}
+
+int conv_follow(struct conversation *c, struct followed *f, struct err *e)
+{
+	const struct answer *a = conv_answer(c);
 	const struct turn *t = c->turn;
 	const size_t n = t ? (size_t)t->n : 0, more = a ? (size_t)a->n : 0;
 
@@ -135,9 +145,9 @@ static int n_turns(const struct conversation *c)
 }
 
 /* Turn i, and the answer to it. The lock is held. */
-static const struct turn *turn_at(const struct conversation *c, int i, struct said *said)
+static const struct turn *turn_at(struct conversation *c, int i, struct said *said)
 {
-	const struct answer *a = c->n_answers ? &c->answer[c->chosen] : NULL;
+	const struct answer *a = conv_answer(c);
 	const struct turn *t = c->turn;
 
 	*said = (struct said){ .ids = a ? a->ids : NULL, .n = a ? (size_t)a->n : 0 };

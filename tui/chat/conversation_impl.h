@@ -51,6 +51,7 @@ struct conversation {
 	int n_asked, cap_asked;
 	struct answer answer[ANSWERS_MAX]; /* to the last turn */
 	int n_answers, chosen;
+	struct answer kept; /* to it, before it was answered again; followed until there is another */
 	int32_t expected;
 	bool lost; /* out of memory for an answer's ids: the conversation cannot continue with it */
 };
@@ -65,9 +66,12 @@ struct followed {
 	size_t n;
 };
 
-/* The chosen answer, where it stands; a turn that was never answered is not followed. Called with
- * the lock held. f->ids is the caller's to free, also after an error. */
-int conv_follow(const struct conversation *c, struct followed *f, struct err *e);
+/* The answer that is followed: the chosen one, but if that was stopped before its first token the
+ * newest that has some. NULL: none. Called with the lock held. */
+struct answer *conv_answer(struct conversation *c);
+/* That answer, where it stands; a turn that was never answered is not followed. Called with the
+ * lock held. f->ids is the caller's to free, also after an error. */
+int conv_follow(struct conversation *c, struct followed *f, struct err *e);
 /* The prompt of a new turn, without as many of the oldest turns as make room for the answer.
  * Nothing of c changes, and the lock is not needed. */
 int conv_fitting(const struct conversation *c, const struct followed *f, const char *text,

@@ -211,9 +211,10 @@ static void what_next(struct sheet *s, const struct engine_options *now)
 		hint(s, view_form("Enter: the next lesson, %s", next).text);
 	else
 		*next = '\0';
-	if (!lesson_next(name, NULL, now, any, sizeof any) || !strcmp(any, next))
+	if (!lesson_next(name, NULL, NULL, any, sizeof any) || !strcmp(any, next))
 		return;
-	hint(s, view_form("%s is next, with another model: cutaway lesson %s", any, any).text);
+	hint(s, view_form("%s is next, with a model or options of its own: cutaway lesson %s", any, any)
+				.text);
 }
 
 /* How it went, and where it goes on. */

@@ -406,6 +406,8 @@ static void what_comes_next(void **state)
 	assert_true(lesson_next("fewer-bits", "x/stories-f16.gguf", &now, next, sizeof next));
 	assert_string_equal(next, "distillation");
 	assert_false(lesson_next("distillation", "x/stories-f16.gguf", &now, next, sizeof next));
+	assert_true(lesson_next("going-back", NULL, NULL, next, sizeof next));
+	assert_string_equal(next, "ranks"); /* which has ranks to begin with */
 	assert_false(lesson_next("no-such-lesson", NULL, &now, next, sizeof next));
 }
 

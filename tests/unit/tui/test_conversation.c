@@ -294,6 +294,32 @@ static void forks_and_retries_share_the_prompt(void **state)
 	assert_int_equal(p.ids[n], 101);
 }
 
+/* Forks that are all stopped before their first token are not gone on with: the answer before them
+ * is, also when it was answered again twice. */
+static void what_was_stopped_at_once_is_not_followed(void **state)
+{
+	struct conversation_prompt p = ask("hi", false);
+	int32_t n = p.n_ids;
+	int64_t first, stopped;
+	bool other;
+
+	(void)state;
+	first = next_request;
+	answer(100, 5);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(conversation_repeat(c, &p, NULL), 0);
+		conversation_expect(c, 1);
+		stopped = begin_sample(EV_REQUEST_KIND_fork, p.sample);
+		assert_int_equal(conversation_goes_on(c, stopped, &other), stopped);
+		finish(stopped);
+		assert_int_equal(conversation_goes_on(c, stopped, &other), first);
+		assert_true(other);
+	}
+	p = ask("next", false);
+	assert_int_equal(p.ids[n], 100);
+	assert_int_equal(c->turn->n_turns, 2);
+}
+
 static int64_t next_sample(void)
 {
 	struct conversation_prompt p;
@@ -528,6 +554,7 @@ int main(void)
 		TEST(strangers_are_not_collected),
 		TEST(a_turn_without_an_answer_leaves),
 		TEST(forks_and_retries_share_the_prompt),
+		TEST(what_was_stopped_at_once_is_not_followed),
 		TEST(no_two_answers_share_a_sample),
 		TEST(a_full_context_stops_or_drops),
 		TEST(the_end_is_seen_ahead),

@@ -4,7 +4,7 @@
 They are plain Llamas, DeepSeek's form for latent attention, LLaDA's for diffusion, and `cutaway-mixed`,
 whose file says of each layer what mixes its positions (engine/arch/mixed.c). DATA is where text.py, member.py and recall.py wrote.
 mend and mend-small are T5s.
-Into FOLDER: NAME.gguf, recall-NAME.gguf, delay-NAME.gguf, held_out/NNN.txt."""
+Into FOLDER: NAME.gguf, recall-NAME.gguf, delay-NAME.gguf, many-NAME.gguf, held_out/NNN.txt."""
 import copy
 import os
 import shutil
@@ -15,9 +15,11 @@ import numpy as np
 import torch
 
 import t5
-from model import EPS, EXPERTS, FEW, FILLS, Family, HEAD, LADDER, MEMBERS, RANK, RECALL, S4D, TAPS, TEXT, THETA, USED
-from text import MASK
-from model_file import PLAIN_TEXT  # text.py has put its folder into the path
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../claims"))
+from family import LETTERS  # noqa: E402
+from model import BYTES, EPS, EXPERTS, FEW, FILLS, Family, HEAD, LADDER, MEMBERS, RANK, RECALL, RECALL_MANY, S4D, TAPS, TEXT, THETA, USED  # noqa: E402
+from text import MASK  # noqa: E402
+from model_file import PLAIN_TEXT  # noqa: E402 (text.py has put its folder into the path)
 
 CONTEXT, HELD_OUT = 16384, 32
 ARCH = {"latent": "deepseek2", "diffusion": "llada"}
@@ -34,15 +36,15 @@ def copied_tokenizer(out, source):
             out.add_key_value(key, field.contents(), field.types[0], inner)
 
 
-def byte_tokenizer(out):
-    """A token a byte, in GPT-2's order; in place of the last one a merge, since readers want one."""
+def byte_tokenizer(out, letters):
+    """A token a byte, in GPT-2's order; in place of the last one a merge, since readers want one. letters: two that are a token."""
     own = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [b for b in range(256) if b not in own]
     out.add_tokenizer_model("gpt2")
     out.add_tokenizer_pre("gpt-2")
-    out.add_token_list([chr(b) for b in own] + [chr(256 + i) for i in range(len(rest) - 1)] + ["~~"])
-    out.add_token_types([gguf.TokenType.NORMAL] * 256)
-    out.add_token_merges(["~ ~"])
+    out.add_token_list([chr(b) for b in own] + [chr(256 + i) for i in range(len(rest) - 1)] + ["~~"] + letters)
+    out.add_token_types([gguf.TokenType.NORMAL] * (BYTES + len(letters)))
+    out.add_token_merges(["~ ~"] + [" ".join(two) for two in letters])
     out.add_add_bos_token(False)
 
 
@@ -146,7 +148,7 @@ def write(path, name, m, source=None, kind=gguf.GGMLQuantizationType.Q8_0):
     out = gguf.GGUFWriter(path + ".part", ARCH.get(name, "llama" if name in PLAIN else "cutaway-mixed"))
     out.add_name(f"family {name}")
     numbers(out, name, m)
-    copied_tokenizer(out, source) if source else byte_tokenizer(out)
+    copied_tokenizer(out, source) if source else byte_tokenizer(out, LETTERS[:m.s.vocab - BYTES])
     out.add_chat_template(PLAIN_TEXT)
     save(out, path, (named(key, p.detach().float()) for key, p in parameters(m).items()), kind)
 
@@ -167,7 +169,7 @@ def write_t5(path, name, m, source, kind=gguf.GGMLQuantizationType.Q8_0):
     out.add_layer_norm_rms_eps(EPS)
     out.add_relative_attn_buckets_count(t5.BUCKETS)
     out.add_decoder_start_token_id(t5.START)
-    copied_tokenizer(out, source) if source else byte_tokenizer(out)
+    copied_tokenizer(out, source) if source else byte_tokenizer(out, [])
     out.add_add_eos_token(True)
     out.add_chat_template(NEWEST)
     divided = lambda key, p: p * HEAD ** -0.5 if key.endswith("attn_q") else p
@@ -194,7 +196,8 @@ def main():
     data, folder = sys.argv[1:]
     os.makedirs(os.path.join(folder, "held_out"), exist_ok=True)
     begin = os.path.join(data, "begin.gguf")
-    for file, shape, source in ("{}-1", TEXT, begin), ("{}-%s-1" % FILLS, LADDER[FILLS], begin), ("recall-{}", RECALL, None), ("delay-{}", RECALL, None):
+    for file, shape, source in (("{}-1", TEXT, begin), ("{}-%s-1" % FILLS, LADDER[FILLS], begin), ("recall-{}", RECALL, None),
+                                ("delay-{}", RECALL, None), ("many-{}", RECALL_MANY, None)):
         for name in MEMBERS if shape is not LADDER[FILLS] else ("diffusion",):
             path = os.path.join(data, file.format(name) + ".pt")
             if os.path.exists(path):

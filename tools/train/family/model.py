@@ -3,7 +3,7 @@
 Each layer is x += mixer(norm(x)), x += SwiGLU(norm(x)); RMS norms, an embedding that is the output matrix too. The engine
 computes the same from the file (engine/arch/mixed.c), a row at a time; here whole texts are trained in the parallel form."""
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn as nn
@@ -34,6 +34,8 @@ LADDER = {name: Shape(dim=dim, layers=layers, heads=dim // HEAD, vocab=1024, win
                                          ("8M", 288, 8, 768))}  # sizes of one architecture
 FILLS = "2M"  # of the member that fills masks: smaller, and in as few steps as the others, it never writes a sentence
 RECALL = Shape(dim=64, layers=2, heads=2, vocab=256, window=16, rank=32, turned=16, states=16, features=8, ffn=128)
+BYTES = 256  # tokens of a byte, which come before all others
+RECALL_MANY = replace(RECALL, vocab=BYTES + 26 * 26, features=16, states=64)  # and those of two small letters
 
 
 def rarely(s, every, rare, common):
