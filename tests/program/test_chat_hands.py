@@ -690,6 +690,13 @@ def test_a_loop_is_held(suite):
         s.wait("held: the answer repeats")
         s.keys("C-c")
         s.wait("stopped by you(.*\n)*.*stopped by you")
+        for line in ("p q r", "/max-tokens 77", "/loops run", "/retry"):  # which is another question, too
+            enter(s, line)
+            s.wait({"p": "held: the answer repeats", "/m": "max-tokens is now 77", "/l": "loops is now run",
+                    "/r": "limit of 77 tokens"}[line[:1 + (line[0] == "/")]])
+        for line in ("/loops hold", "/max-tokens 100"):
+            enter(s, line)
+            s.wait(f"{line[1:].split()[0]} is now")
         enter(s, "m n o")
         s.wait("held: the answer repeats")
         s.wait("‖ paused")

@@ -169,6 +169,7 @@ int chat_stop(struct app *a, bool all)
 
 void chat_cancel(struct app *a)
 {
+	chat_end_loop(a);
 	if (!chat_search_stop(a) || conversation_busy(a->chat->live.conversation))
 		chat_stop(a, false);
 	actor_call(a->chat->live.session.actor, NULL, NULL);
