@@ -200,7 +200,8 @@ static int32_t tensor_ranks(const struct timeline *t)
 /* Columns of zeros are left out of some products, which are not split then. */
 static bool leaves_out(const struct timeline *t)
 {
-	const char *zeros = timeline_setting(t, "skip-zeros"), *below = timeline_setting(t, "skip-below");
+	const char *zeros = timeline_setting(t, "skip-zeros"),
+			   *below = timeline_setting(t, "skip-below");
 
 	return (zeros && !strcmp(zeros, "on")) || (below && strtod(below, NULL) > 0);
 }

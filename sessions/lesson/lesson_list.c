@@ -53,7 +53,8 @@ bool lesson_fits(const struct lesson *l, const char *path, const struct engine_o
 {
 	const size_t n = path ? strlen(path) : 0, k = l->model ? strlen(l->model) : 0;
 
-	return (!now || has_start(l, now)) && (!l->model || !path || (k <= n && !strcmp(path + n - k, l->model)));
+	return (!now || has_start(l, now)) &&
+		   (!l->model || !path || (k <= n && !strcmp(path + n - k, l->model)));
 }
 
 struct lesson *lesson_open(const char *name, struct err *e)
