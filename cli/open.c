@@ -27,13 +27,15 @@ int model_find(const struct cli *c, char **path, struct err *e)
 int model_find_recorded(
 	const struct cli *c, const struct history *h, const char *given, char **path, struct err *e)
 {
-	char *fallback = NULL;
+	char *found = NULL;
 	int rc;
 
-	if (model_find(c, &fallback, NULL))
-		fallback = NULL;
-	rc = verify_model(h, given, fallback, path, e);
-	free(fallback);
+	if (given && models_find(given, &found, e))
+		return -1;
+	if (!given && model_find(c, &found, NULL))
+		found = NULL;
+	rc = verify_model(h, given ? found : NULL, found, path, e);
+	free(found);
 	return rc;
 }
 

@@ -547,6 +547,12 @@ def test_verify():
           report["requests"][0]["difference"]["what"] == "hash", f"{out} {err}")
     status, out, err = cutaway("verify", path, "--model", path)
     check("verify: another model", status == 3 and "not the model that was recorded" in err, err)
+    path, here = (os.path.join(TMP.name, name) for name in ("named.db", "by-name"))
+    os.makedirs(here + "/models")
+    os.symlink(TINY, here + "/models/some-name.gguf")
+    cutaway("run", "--model", "some-name", "--raw", "--max-tokens", "3", "--record", path, "by name", cwd=here)
+    status, out, err = cutaway("verify", path, "--model", "some-name", cwd=here)
+    check("verify: the model by the name that run takes", status == 0 and b"all equal: 3 rows" in out, f"{out} {err}")
 
 
 def test_diff():
