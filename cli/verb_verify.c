@@ -80,12 +80,10 @@ static const char *note_of(const struct verify_result *v)
 
 	if (q->broken[0])
 		return q->broken;
-	if (q->n_rows && q->row[0].source == EV_SOURCE_carried)
-		return "of another model";
 	if (v->outside)
 		return "outside the range";
-	if (q->kind == EV_REQUEST_KIND_verify)
-		return "a verification itself: the tokens it was given are not recorded";
+	if (!v->rows && v->given)
+		return "of another model";
 	if (!v->rows)
 		return q->finish == EV_FINISH_refused ? "refused" : "nothing was drawn";
 	return q->finish < 0 ? "cut off" : "";
@@ -104,6 +102,8 @@ static void print_result(const struct report *r, const struct verify_result *v)
 		printf(
 			", %lld drawn by rejection, chosen by a search or of an earlier session (hash alone)",
 			(long long)v->hash_alone);
+	if (v->given)
+		printf(", %lld given and not compared", (long long)v->given);
 	if (q->n_takes > 1)
 		printf(", %d takes", q->n_takes);
 	if (*note)
@@ -140,9 +140,9 @@ static void add_result(struct json *j, const struct report *r, const struct veri
 {
 	json_put(j,
 		"{'request': %ld, 'kind': %s, 'verdict': %s, 'note': %s, 'rows': %ld, 'draws': %ld, "
-		"'hash_alone': %ld, 'takes': %d, 'differ': %ld",
+		"'hash_alone': %ld, 'given': %ld, 'takes': %d, 'differ': %ld",
 		v->request->number, ev_code_name("request_kind", v->request->kind), verdict(v), note_of(v),
-		v->rows, v->draws, v->hash_alone, v->request->n_takes, v->n_differ);
+		v->rows, v->draws, v->hash_alone, v->given, v->request->n_takes, v->n_differ);
 	if (v->first.what != VERIFY_NOTHING)
 		add_difference(j, r->h, v);
 	json_end(j);
@@ -164,18 +164,25 @@ static void on_result(void *arg, const struct verify_result *v)
 static void print_summary(
 	const struct report *r, const struct verify_summary *s, const struct err *e)
 {
+	char given[60] = "";
+
 	if (e->code == ERR_DIFFERS) {
 		putchar('\n');
 		verify_explain(r->h, s, stdout);
 		return;
 	}
-	if (!s->threads) /* nothing ran */
+	if (!s->threads) {
+		printf("nothing to compute again: 0 rows of %d request%s\n", s->n_requests,
+			plural(s->n_requests));
 		return;
-	printf("%s: %lld row%s of %d request%s, %lld draw%s, on %s %s, %d thread%s: %.2f s (the "
+	}
+	if (s->given)
+		snprintf(given, sizeof given, ", %lld given and not compared", (long long)s->given);
+	printf("%s: %lld row%s of %d request%s, %lld draw%s%s, on %s %s, %d thread%s: %.2f s (the "
 		   "recording's steps took %.2f s)\n",
 		e->code ? "what is there is equal" : "all equal", (long long)s->rows, plural(s->rows),
-		s->n_requests, plural(s->n_requests), (long long)s->draws, plural(s->draws), s->backend,
-		s->isa, s->threads, plural(s->threads), s->seconds, s->recorded_seconds);
+		s->n_requests, plural(s->n_requests), (long long)s->draws, plural(s->draws), given,
+		s->backend, s->isa, s->threads, plural(s->threads), s->seconds, s->recorded_seconds);
 }
 
 static void add_bisect(struct json *j, const struct bisect *b)
@@ -214,11 +221,12 @@ static int print_json(const struct report *r, const struct verify_summary *s, st
 	struct json *j = r->json;
 
 	json_put(j, "], 'equal': %hhd, 'error': %s, 'backend': %s, 'isa': %s, 'threads': %d",
-		(bool)(!s->n_differ && !s->n_broken), e->text, s->backend, s->isa, s->threads);
+		(bool)(e->code == ERR_NONE), e->text, s->backend, s->isa, s->threads);
 	json_put(j,
-		"'rows': %ld, 'draws': %ld, 'differ': %d, 'incomplete': %d, 'seconds': %.15g, "
-		"'recorded_seconds': %.15g",
-		s->rows, s->draws, s->n_differ, s->n_broken, s->seconds, s->recorded_seconds);
+		"'rows': %ld, 'draws': %ld, 'given': %ld, 'differ': %d, 'incomplete': %d, 'orphans': %ld, "
+		"'texts_differ': %ld, 'seconds': %.15g, 'recorded_seconds': %.15g",
+		s->rows, s->draws, s->given, s->n_differ, s->n_broken, r->h->n_orphans, s->texts,
+		s->seconds, s->recorded_seconds);
 	if (s->first.first.what == VERIFY_HASH)
 		add_bisect(j, &s->bisect);
 	return json_print(j, e);

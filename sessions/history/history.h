@@ -31,6 +31,12 @@ struct history_row { /* a token, a scored one, or a text's vector, at its last t
 	bool is_end;
 };
 
+/* Whether a row of logits gave it: whatever its mark says, if its hash is there. */
+static inline bool history_computed(const struct history_row *row)
+{
+	return row->hash != EV_NULL_I || !ev_is_given(row->source);
+}
+
 struct history_take {
 	int32_t first, n; /* of the request's rows */
 	int32_t at;       /* position of the first */
@@ -76,6 +82,7 @@ struct history {
 	bool closed;               /* the session was closed properly */
 	bool attached;             /* its answers are another server's */
 	int64_t n_steps, steps_ns; /* steps, and their wall time together */
+	int64_t n_orphans, orphan; /* rows of no request of the file; the first's number of one */
 	struct history_request *request;
 	int32_t n_requests, cap_requests;
 	struct ev_texts texts;           /* what tokens decode to */

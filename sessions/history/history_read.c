@@ -121,14 +121,15 @@ static int32_t in_range(int64_t v, const struct setting *row)
 	return (int32_t)clamp(v == EV_NULL_I ? 0 : v, row->low, row->high);
 }
 
-/* A number that a setting cannot have is the nearest that it can. */
-static struct sample_params params_of(const struct ev_request *q)
+/* A number that a setting cannot have is the nearest that it can. Of an engine's request a seed
+ * that looks absent is the one whose number means that. */
+static struct sample_params params_of(const struct history *h, const struct ev_request *q)
 {
 	struct sample_params p;
 
 #define READ_INT(v, row) in_range(v, row)
 #define READ_FLOAT(v, row) (isnan(v) ? 0 : (float)(v))
-#define READ_U64(v, row) (uint64_t)((v) == EV_NULL_I ? 0 : (v))
+#define READ_U64(v, row) (uint64_t)(h->attached && (v) == EV_NULL_I ? 0 : (v))
 #define READ_BIAS(v, row) sample_bias_of(v)
 #define SAMPLE(type, field, ...)                                                                   \
 	p.field = READ_##type(q->field, &answer_settings[ANSWER_AT_##field]);
@@ -148,6 +149,15 @@ static bool copy_texts(struct history_request *r, const struct ev_request *q)
 	return r->text && r->user && r->stop && r->spec && r->grammar && r->adapter && r->why;
 }
 
+static const char shorter[] = "its prompt is not of the length it says";
+
+/* Of one that is refused for its length the engine tells so many tokens and no more. */
+static bool is_cut(const struct history_request *r)
+{
+	return r->finish == EV_FINISH_refused && r->n_prompt == EV_PROMPT_REFUSED && !r->n_rows &&
+		   !strncmp(r->broken, shorter, sizeof shorter - 1);
+}
+
 static int on_request(struct history *h, int64_t seq, const struct ev_request *q, struct err *e)
 {
 	struct history_request *r;
@@ -164,7 +174,7 @@ static int on_request(struct history *h, int64_t seq, const struct ev_request *q
 		.finish = -1,
 		.kind = (enum ev_code_request_kind)clamp(q->kind, 0, EV_N_request_kind),
 		.parent = q->parent > 0 ? q->parent : 0,
-		.params = params_of(q),
+		.params = params_of(h, q),
 		.sample = q->sample == EV_NULL_I ? 0 : q->sample,
 		.max_tokens = q->max_tokens,
 		.forced_pos = -1,
@@ -174,7 +184,9 @@ static int on_request(struct history *h, int64_t seq, const struct ev_request *q
 	if (!copy_prompt(h, r, q->prompt) || !copy_texts(r, q))
 		return no_memory(h, e);
 	if (q->n_prompt != r->n_prompt)
-		broke(r, "its prompt is not of the length it says", r->n_prompt);
+		broke(r, shorter, r->n_prompt);
+	if (r->kind == EV_REQUEST_KIND_verify) /* of a verification itself */
+		broke(r, "the tokens it was given are not recorded", r->n_prompt);
 	r->n = r->longest = r->n_prompt;
 	return begin_take(h, r, r->n_prompt, e);
 }
@@ -190,8 +202,9 @@ static int on_finish(struct history *h, const struct ev_finish *f, struct err *e
 	r->why = copy_text(f->why);
 	if (!r->why)
 		return no_memory(h, e);
-	if (r->kind != EV_REQUEST_KIND_score && r->kind != EV_REQUEST_KIND_verify &&
-		f->generated != r->n - r->n_prompt)
+	if (is_cut(r))
+		r->broken[0] = '\0';
+	if (r->kind != EV_REQUEST_KIND_score && f->generated != r->n - r->n_prompt)
 		broke(r, "tokens are missing", r->n);
 	if (r->kind == EV_REQUEST_KIND_score && r->finish == EV_FINISH_end &&
 		r->n_rows != r->n_prompt - 1)
@@ -214,6 +227,16 @@ static void on_denoise(struct history *h, const struct ev_denoise *d)
 
 /* ---- their rows ---- */
 
+/* The request of a row. One without a request cannot be computed again, and is counted. */
+static struct history_request *whose(struct history *h, int64_t request)
+{
+	struct history_request *r = history_request(h, request);
+
+	if (!r && !h->n_orphans++)
+		h->orphan = request;
+	return r;
+}
+
 static int add_row(
 	struct history *h, struct history_request *r, const struct history_row *row, struct err *e)
 {
@@ -224,11 +247,24 @@ static int add_row(
 	return 0;
 }
 
+/* Whether a token is marked as not computed here without what makes it so: it was put where the
+ * request went back to, or stood in the session that this one continues. */
+static bool is_misgiven(
+	const struct history *h, const struct history_request *r, const struct ev_token *t)
+{
+	const bool put =
+		t->source == EV_SOURCE_forced && r->n_takes > 1 && r->take[r->n_takes - 1].n == 0;
+
+	return ev_is_given(t->source) && !put && !history_setting(h, "continues", r->seq);
+}
+
 /* Whether a token follows those that the request has. */
 static bool follows(const struct history *h, struct history_request *r, const struct ev_token *t)
 {
 	if (r->kind == EV_REQUEST_KIND_score)
 		broke(r, "tokens were drawn for a given text", t->pos);
+	else if (is_misgiven(h, r, t))
+		broke(r, "a token is marked as given, and nothing gave it", t->pos);
 	else if (t->pos != r->n || r->n >= MAX_TOKENS)
 		broke(r, t->pos > r->n ? "tokens are missing" : "a token comes twice", r->n);
 	else if (!in_vocab(h, t->id))
@@ -238,9 +274,9 @@ static bool follows(const struct history *h, struct history_request *r, const st
 
 static int on_token(struct history *h, int64_t seq, const struct ev_token *t, struct err *e)
 {
-	struct history_request *r = history_request(h, t->request);
+	struct history_request *r = whose(h, t->request);
 
-	if (!r || !follows(h, r, t)) /* a row without a request cannot be recomputed */
+	if (!r || !follows(h, r, t))
 		return 0;
 	r->n++;
 	r->longest = r->n > r->longest ? r->n : r->longest;
@@ -302,7 +338,7 @@ static int add_given(struct history *h, struct history_request *r, int64_t seq, 
 
 static int on_score(struct history *h, int64_t seq, const struct ev_score *s, struct err *e)
 {
-	struct history_request *r = history_request(h, s->request);
+	struct history_request *r = whose(h, s->request);
 
 	if (!r || r->broken[0])
 		return 0;
@@ -321,7 +357,7 @@ static int on_score(struct history *h, int64_t seq, const struct ev_score *s, st
 /* A text's vector is the one row of its request, of the last token. */
 static int on_embedding(struct history *h, int64_t seq, const struct ev_embedding *v, struct err *e)
 {
-	struct history_request *r = history_request(h, v->request);
+	struct history_request *r = whose(h, v->request);
 
 	if (!r || r->broken[0])
 		return 0;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "sessions/session.h"
 #include "sessions/verify/verify_jobs.h"
 
@@ -24,6 +25,7 @@ struct run {
 	struct verify_result *result; /* [h->n_requests] */
 	int32_t *open_jobs;           /* [h->n_requests] jobs that are not done */
 	int32_t n_reported;           /* results reported, in order */
+	int32_t odd_text;             /* the first token whose text is not the model's */
 	int64_t last_progress_ns;
 };
 
@@ -96,7 +98,7 @@ static void compare_token(struct run *r, struct job *j, const struct ev_token *t
 	const struct history_row *row = i < 0 ? NULL : &q->row[i];
 	bool raced;
 
-	if (!row || ev_is_given(row->source))
+	if (!row || !history_computed(row))
 		return;
 	raced = is_raced(q, row);
 	j->n_compared++;
@@ -174,11 +176,9 @@ static void add_up(struct verify_summary *sum, const struct verify_result *v)
 	sum->rows += v->rows;
 	sum->draws += v->draws;
 	sum->hash_alone += v->hash_alone;
+	sum->given += v->given;
 	sum->n_requests++;
-	/* of a request that was refused the prompt is not kept whole, and there is nothing to compute
-	 */
-	sum->n_broken +=
-		v->request->broken[0] && (v->request->n_rows || v->request->finish != EV_FINISH_refused);
+	sum->n_broken += v->request->broken[0] != '\0';
 	sum->n_differ += d->what != VERIFY_NOTHING;
 	if (d->what != VERIFY_NOTHING &&
 		(best->what == VERIFY_NOTHING ||
@@ -207,6 +207,22 @@ static void report_progress(struct run *r)
 
 /* ---- running ---- */
 
+/* What the file says that tokens decode to. */
+static void compare_texts(struct run *r)
+{
+	const struct tokenizer *t = engine_tokenizer(r->session.engine);
+
+	for (int32_t id = 0; id < r->h->vocab; id++) {
+		const struct ev_text *was = ev_texts_get(&r->h->texts, id);
+		const struct gguf_text is = was ? tokenizer_bytes(t, id) : (struct gguf_text){ 0 };
+
+		if (!was || (was->size == is.size && !memcmp(was->bytes, is.data, is.size)))
+			continue;
+		if (!r->sum->texts++)
+			r->odd_text = id;
+	}
+}
+
 static int open_engine(struct run *r)
 {
 	struct session_options o = { .engine = r->o->engine, .sink = on_event, .arg = r };
@@ -222,6 +238,7 @@ static int open_engine(struct run *r)
 		return err_set(r->e, ERR_INPUT,
 			"%s: a vocabulary of %lld was recorded, but this model has %d", r->h->path,
 			(long long)r->h->vocab, engine_info(r->session.engine)->vocab);
+	compare_texts(r);
 	engine_observe(r->session.engine, false);
 	if (session_begin(&r->session, NULL, NULL, r->e))
 		return -1;
@@ -349,6 +366,17 @@ static int conclude(struct run *r)
 		return err_set(r->e, ERR_DIFFERS, "%d of %d requests differ; first request %lld: %s",
 			sum->n_differ, sum->n_requests, (long long)sum->first.request->number, text);
 	}
+	if (sum->texts)
+		return err_set(r->e, ERR_DIFFERS,
+			"%lld text%s of tokens in the file %s not the model's, first that of token %s",
+			(long long)sum->texts, plural(sum->texts), sum->texts == 1 ? "is" : "are",
+			ev_texts_quoted(&r->h->texts, r->odd_text, 60, text, sizeof text));
+	if (r->h->n_orphans)
+		return err_set(r->e, ERR_INPUT,
+			"%s: %lld row%s of no request in the file cannot be computed again, first of request "
+			"%lld; the rest is equal",
+			r->h->path, (long long)r->h->n_orphans, plural(r->h->n_orphans),
+			(long long)r->h->orphan);
 	if (sum->n_broken)
 		return err_set(r->e, ERR_INPUT,
 			"%s: of %d requests not all rows are in the file, so what follows them cannot be "
@@ -366,9 +394,14 @@ static int verify(struct run *r)
 
 	if (verify_arith(r->h, r->e) || jobs_make(&r->jobs, r->h, r->o->from, r->o->to, r->e))
 		return -1;
-	for (int32_t i = 0; i < r->h->n_requests; i++)
-		r->result[i] = (struct verify_result){ .request = &r->h->request[i],
-			.outside = r->h->request[i].n_rows > 0 };
+	for (int32_t i = 0; i < r->h->n_requests; i++) {
+		const struct history_request *q = &r->h->request[i];
+
+		r->result[i] = (struct verify_result){ .request = q };
+		for (int32_t k = 0; k < q->n_rows; k++)
+			r->result[i].given += !history_computed(&q->row[k]);
+		r->result[i].outside = q->n_rows > r->result[i].given;
+	}
 	for (int32_t i = 0; i < r->jobs.n; i++) {
 		r->open_jobs[r->jobs.job[i].request]++;
 		r->result[r->jobs.job[i].request].outside = false;

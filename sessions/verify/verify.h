@@ -48,6 +48,7 @@ struct verify_result {
 	 * compared */
 	int64_t hash_alone;
 	int64_t n_differ; /* rows with a difference */
+	int64_t given;    /* rows that were put there by the user, or are another model's */
 	bool outside;     /* it has rows, but none in the range */
 	struct verify_difference first;
 };
@@ -55,7 +56,8 @@ struct verify_result {
 struct verify_summary {
 	char backend[16], isa[16];
 	int32_t threads, n_requests, n_differ, n_broken;
-	int64_t rows, draws, hash_alone;
+	int64_t rows, draws, hash_alone, given;
+	int64_t texts;  /* of tokens, that are not the model's */
 	double seconds; /* computing and comparing */
 	/* wall time of the recording's steps; of all, whatever the range */
 	double recorded_seconds;
@@ -73,8 +75,9 @@ typedef void verify_report(void *arg, const struct verify_result *r);
  * bisection. */
 typedef void verify_progress(void *arg, int64_t rows, int64_t all, const char *what);
 
-/* 0: all equal. -1 with ERR_DIFFERS and the first difference in words; ERR_INPUT where rows are
- * missing from the file, so that not all of it can be recomputed (the rest was compared and
+/* 0: all equal, but for rows that are `given`. -1 with ERR_DIFFERS and the first difference in
+ * words, which may be that of a token's text; ERR_INPUT where rows or requests are missing from the
+ * file, so that not all of it can be recomputed (the rest was compared and
  * reported); other codes: verification failed. */
 int verify_run(struct history *h, const struct verify_options *o, verify_report *report,
 	verify_progress *progress, void *arg, struct verify_summary *sum, struct err *e);

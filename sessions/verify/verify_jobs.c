@@ -23,7 +23,7 @@ static int add(struct jobs *j, const struct job *job, struct err *e)
 
 static bool is_wanted(const struct history_row *row, int64_t from, int64_t to)
 {
-	return !ev_is_given(row->source) && row->step >= from && row->step <= to;
+	return history_computed(row) && row->step >= from && row->step <= to;
 }
 
 static int add_take(struct jobs *j, const struct history_request *r, int32_t request, int32_t take,
@@ -46,9 +46,8 @@ int jobs_make(struct jobs *j, const struct history *h, int64_t from, int64_t to,
 	for (int32_t i = 0; i < h->n_requests; i++) {
 		const struct history_request *r = &h->request[i];
 
-		/* for a request of kind verify the file has the draws, not the given tokens; and without a
-		 * complete prompt nothing can be computed */
-		if (r->kind == EV_REQUEST_KIND_verify || !r->n_prompt || (r->broken[0] && !r->n_rows))
+		/* without a complete prompt nothing can be computed */
+		if (!r->n_prompt || (r->broken[0] && !r->n_rows))
 			continue;
 		for (int32_t t = 0; t < r->n_takes; t++)
 			if (add_take(j, r, i, t, from, to, e))

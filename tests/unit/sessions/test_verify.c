@@ -54,7 +54,7 @@ static struct engine_request request(int which, int32_t *ids, int32_t n)
 	q.params.repeat_penalty = which % 4 == 3 ? 1.2f : 1;
 	for (uint32_t id = 0; which % 3 == 1 && id < 200; id += 7)
 		sample_bias_add(&q.params.logit_bias, id, id % 2 ? 3.5 : -2, NULL);
-	q.params.seed = 7;
+	q.params.seed = which == 4 ? UINT64_C(1) << 63 /* it looks absent in the file */ : 7;
 	return q;
 }
 
@@ -273,6 +273,7 @@ static void test_equal(void **state)
 	assert_true(o.sum.draws > 300);
 	assert_int_equal(history_open(&h, copy, NULL), 0);
 	for (int i = 0; i < h->n_requests; i++) {
+		assert_string_equal(h->request[i].broken, ""); /* nor that one which is cut: refused */
 		n_rewound += h->request[i].n_takes > 1;
 		for (int k = 0; k < h->request[i].n_rows; k++)
 			n_rejection += h->request[i].row[k].by_rejection;
@@ -469,6 +470,32 @@ static void test_missing(void **state)
 	o = again(copy);
 	assert_string_equal(o.err.text, "");
 	assert_int_equal(o.sum.rows, 50);
+}
+
+/* What is not compared is counted, and is no success. */
+static void test_left_out(void **state)
+{
+	static const char *const sql[][2] = {
+		{ "DELETE FROM request WHERE request = 2", "25 rows of no request" },
+		{ "UPDATE token SET request = 77 WHERE request = 2", "first of request 77" },
+		{ "UPDATE token SET source = 10 WHERE request = 2", "not all rows" },
+		{ "UPDATE token SET source = 10, hash = NULL WHERE request = 2", "not all rows" },
+		{ "UPDATE token SET source = 4, hash = NULL" AT_40, "not all rows" },
+		{ "UPDATE request SET kind = 5 WHERE request = 1", "not all rows" },
+	};
+	struct outcome o;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof sql / sizeof *sql; i++)
+		check_refused(changed(sql[i][0]), ERR_INPUT, sql[i][1]);
+	o = changed("INSERT INTO setting (seq, t_ns, name, value) SELECT min(seq), 0, 'continues', "
+				"'x.db' FROM vocab; DELETE FROM vocab WHERE seq IN (SELECT seq FROM setting);"
+				"UPDATE token SET source = 10, hash = NULL WHERE request = 2 AND pos < 35");
+	assert_string_equal(o.err.text, "");
+	assert_int_equal(o.sum.rows, 45);
+	assert_int_equal(o.sum.given, 5);
+	check_refused(changed("UPDATE vocab SET bytes = CAST(bytes || 'x' AS BLOB) WHERE id = 12"),
+		ERR_DIFFERS, "1 text of tokens in the file is not the model's, first that of token 12");
 }
 
 /* Made to hurt: it may be refused or found to differ, but it must end in order. */
@@ -668,6 +695,7 @@ int main(void)
 		cmocka_unit_test(test_changed_file),
 		cmocka_unit_test(test_not_this),
 		cmocka_unit_test(test_missing),
+		cmocka_unit_test(test_left_out),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_faulty_kernel),
 	};
