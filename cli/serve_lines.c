@@ -355,7 +355,8 @@ static int run(struct lines *l, struct err *e)
 	systemd_notify("READY=1");
 	wait_for_end(l);
 	systemd_notify("STOPPING=1");
-	serve_drain(l->s, l->o->drain);
+	atomic_store(&interrupted, false); /* another one ends the waiting */
+	serve_drain(l->s, l->o->drain, &interrupted);
 	return atomic_load(&stopped) ? err_set(e, l->why.code, "%s", l->why.text) : 0;
 }
 

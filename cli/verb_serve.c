@@ -5,6 +5,7 @@
 #include "base/router.h"
 #include "base/systemd.h"
 #include "cli/chat_open.h"
+#include "cli/interrupt.h"
 #include "cli/serve_lines.h"
 
 static struct serve_opts {
@@ -97,7 +98,9 @@ static int guest_begin(void *arg, struct session *session, struct tui_says *says
 
 static void guest_end(void *arg)
 {
-	serve_drain(arg, opts.drain);
+	atomic_store(&interrupted, false); /* the next one ends the waiting */
+	interrupt_catch(SIGINT, 0);
+	serve_drain(arg, opts.drain, &interrupted);
 }
 
 static int serve_screens(const struct cli *c, struct serve *s, struct err *e)

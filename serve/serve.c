@@ -191,13 +191,16 @@ int serve_renew(struct serve *s, struct session *session, struct err *e)
 	return rc;
 }
 
-void serve_drain(struct serve *s, int32_t seconds)
+void serve_drain(struct serve *s, int32_t seconds, const atomic_bool *hurry)
 {
+	const int64_t until = now_ns() + seconds * INT64_C(1000000000);
+
 	if (!s->daemon)
 		return;
 	atomic_store(&s->draining, true);
 	serve_release(s);
-	await_jobs(s, is_open, (int64_t)seconds * 1000);
+	while (now_ns() < until && !atomic_load(hurry) && !await_jobs(s, is_open, LOOK_MS))
+		;
 	for (int i = 0; i < 100 && !serve_idle(s); i++) {
 		jobs_leave(s, runs);
 		await_jobs(s, is_open, LOOK_MS);

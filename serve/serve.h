@@ -8,6 +8,7 @@
  * sends pieces of streams. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -65,8 +66,8 @@ void serve_cancel(struct serve *s);
 /* After serve_hold() was true: other sessions take what comes, as in serve_start(). The actors of
  * those before have stopped then, and they are to be closed. -1: nothing has changed. */
 int serve_renew(struct serve *s, struct session *session, struct err *e);
-/* Takes no more requests, and waits for those that run; after so many seconds they are cancelled.
- * The sessions must still be open. */
-void serve_drain(struct serve *s, int32_t seconds);
+/* Takes no more requests, and waits for those that run; after so many seconds, or once `hurry` is
+ * set, they are cancelled. The sessions must still be open. */
+void serve_drain(struct serve *s, int32_t seconds, const atomic_bool *hurry);
 void serve_close(struct serve *s); /* after serve_drain(), before or after the sessions are closed
 									*/

@@ -879,6 +879,22 @@ def test_end():
     check("without the bias other tokens are drawn", status != 0 and "request 2" in told, told)
 
 
+def test_hurry():
+    record = os.path.join(TMP.name, "hurried.db")
+    s = Server("--record", record, "--overflow", "sinks", "--drain", "900")
+    got = []
+    thread = threading.Thread(target=lambda: got.append(s.ask("POST", TEXT, {"prompt": "Once", "max_tokens": 3900, "n": 60, "ignore_eos": True})))
+    thread.start()
+    until(lambda: s.metric("num_requests_running") > 0 or got)
+    s.process.send_signal(signal.SIGINT)
+    draining = until(lambda: s.ask("GET", "/health")[0] == 503 or got)
+    status = s.end(signal.SIGINT)
+    thread.join()
+    done = subprocess.run([PROGRAM, "verify", record, "--model", TINY], capture_output=True, env=ENV, text=True, check=False)
+    check("another Ctrl-C cancels what runs, and the recording is whole", draining and status in (0, 130) and got[0][0] == 503 and
+          done.returncode == 0, f"{status} {got} {done}")
+
+
 def test_open():
     """A server for other machines says so, unless it asks for a key."""
     for key in (None, "secret"):
@@ -937,6 +953,7 @@ def main():
     test_drip()
     test_limits()
     test_end()
+    test_hurry()
     test_open()
     test_screens()
     return finish()
