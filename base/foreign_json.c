@@ -10,6 +10,8 @@
 
 #include "base/text.h"
 
+static const char number_chars[] = "+-.0123456789eE";
+
 /* ---- the text ---- */
 
 static int hex_of(const char *text, size_t size)
@@ -45,50 +47,76 @@ static const char *flaw_of_escape(const char *text, size_t size, size_t at, size
 	return high < 0xdc00 && low >= 0xdc00 && low <= 0xdfff ? NULL : "half of a surrogate pair";
 }
 
-static const char *flaw_at(const char *text, size_t size, size_t at, size_t *n)
+static size_t digits_end(const char *text, size_t size, size_t at)
+{
+	while (at < size && isdigit((unsigned char)text[at]))
+		at++;
+	return at;
+}
+
+/* Bytes of the number that the text begins with; 0: it is none of JSON's (01, 1., 1.e2). */
+static size_t number_size(const char *text, size_t size)
+{
+	size_t from = size && *text == '-', at = digits_end(text, size, from);
+	bool good = at > from && (text[from] != '0' || at == from + 1);
+
+	if (at < size && text[at] == '.') {
+		from = at + 1;
+		at = digits_end(text, size, from);
+		good &= at > from;
+	}
+	if (at < size && (text[at] == 'e' || text[at] == 'E')) {
+		from = at + 1 + (at + 1 < size && (text[at + 1] == '+' || text[at + 1] == '-'));
+		at = digits_end(text, size, from);
+		good &= at > from;
+	}
+	return good && !(at < size && text[at] && strchr(number_chars, text[at])) ? at : 0;
+}
+
+/* What is wrong with an ASCII character, outside of texts or, quoted, in one. */
+static const char *flaw_of_ascii(const char *text, size_t size, bool quoted, size_t *n)
+{
+	if (!*text)
+		return "a NUL byte";
+	if ((unsigned char)*text < ' ' && (quoted || !strchr("\t\r\n", *text)))
+		return "a control character";
+	if (quoted || !(*text == '-' || isdigit((unsigned char)*text)))
+		return NULL;
+	*n = number_size(text, size);
+	return *n ? NULL : "what is no number of JSON";
+}
+
+static const char *flaw_at(const char *text, size_t size, size_t at, bool quoted, size_t *n)
 {
 	utf8proc_int32_t point;
 	const utf8proc_ssize_t rest = (utf8proc_ssize_t)(size - at);
 
 	*n = 1;
-	if (!text[at])
-		return "a NUL byte";
 	if (text[at] == '\\')
 		return flaw_of_escape(text, size, at, n);
 	if ((unsigned char)text[at] < 0x80)
-		return NULL;
+		return flaw_of_ascii(text + at, size - at, quoted, n);
 	*n = (size_t)utf8proc_iterate((const utf8proc_uint8_t *)text + at, rest, &point);
 	return *n > 0 && *n <= 4 ? NULL : "a byte that is no UTF-8";
 }
 
-static bool too_deep(const char *text, size_t size, size_t *at)
+static int check_text(const char *text, size_t size, struct err *e)
 {
 	bool quoted = false;
 	int depth = 0;
+	size_t n;
 
-	for (*at = 0; *at < size && depth < CJSON_NESTING_LIMIT; ++*at) {
-		const char c = text[*at];
-
-		quoted ^= c == '"';
-		*at += quoted && c == '\\';
-		depth += quoted ? 0 : (c == '{' || c == '[') - (c == '}' || c == ']');
-	}
-	return *at < size && depth == CJSON_NESTING_LIMIT;
-}
-
-static int check_text(const char *text, size_t size, struct err *e)
-{
-	size_t at, n;
-
-	for (at = 0; at < size; at += n) {
-		const char *flaw = flaw_at(text, size, at, &n);
+	for (size_t at = 0; at < size; at += n) {
+		const char c = text[at], *flaw = flaw_at(text, size, at, quoted, &n);
 
 		if (flaw)
 			return err_set(e, ERR_USAGE, "the body has %s at byte %zu", flaw, at);
+		quoted ^= c == '"';
+		depth += quoted ? 0 : (c == '{' || c == '[') - (c == '}' || c == ']');
+		if (depth == CJSON_NESTING_LIMIT)
+			return err_set(e, ERR_USAGE,
+				"the body is no JSON that can be read: more than %d levels", depth - 1);
 	}
-	if (too_deep(text, size, &at))
-		return err_set(e, ERR_USAGE, "the body is no JSON that can be read: more than %d levels",
-			CJSON_NESTING_LIMIT - 1);
 	return 0;
 }
 
@@ -148,14 +176,13 @@ static size_t after_text(const char *text, size_t size, size_t at)
  * after the last. */
 static size_t keep_digits(cJSON *v, const char *text, size_t size, size_t at)
 {
-	static const char digits[] = "+-.0123456789eE";
 	bool plain = true;
 	size_t n = 0;
 
 	if (cJSON_IsNumber(v)) {
 		while (at < size && !strchr("-0123456789", text[at]))
 			at = text[at] == '"' ? after_text(text, size, at) : at + 1;
-		while (at + n < size && strchr(digits, text[at + n]))
+		while (at + n < size && strchr(number_chars, text[at + n]))
 			plain &= isdigit((unsigned char)text[at + n++]) != 0;
 		if (!plain || n > 15)
 			v->valuestring = cJSON_malloc(n + 1);
@@ -168,16 +195,13 @@ static size_t keep_digits(cJSON *v, const char *text, size_t size, size_t at)
 	return at;
 }
 
-/* Not what cJSON alone reads (01, 1., 1.e2), and no integer beyond 64 bits, which no reader of the
- * printed text has. */
+/* Not what cJSON alone reads, and no integer beyond 64 bits, which no reader of the printed text
+ * has. */
 static bool is_printed_as_sent(const char *t)
 {
-	const char *dot = strchr(t, '.'), *first = t + (*t == '-');
-
 	errno = 0;
 	strtoll(t, NULL, 10);
-	return (!errno || strpbrk(t, ".eE")) && !(*first == '0' && isdigit((unsigned char)first[1])) &&
-		   isdigit((unsigned char)t[strlen(t) - 1]) && (!dot || isdigit((unsigned char)dot[1]));
+	return (!errno || strpbrk(t, ".eE")) && number_size(t, strlen(t)) == strlen(t);
 }
 
 static void print_as_sent(cJSON *v)

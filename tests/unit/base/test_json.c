@@ -132,6 +132,37 @@ static void foreign_escapes_have_four_digits(void **state)
 	cJSON_Delete(o);
 }
 
+/* What cJSON takes and RFC 8259 does not. */
+static void foreign_text_is_strict(void **state)
+{
+	static const struct {
+		const char *text, *flaw;
+	} tests[] = {
+		{ "{\"a\":\"x\ny\"}", "a control character at byte 7" },
+		{ "{\"a\":\"\\\"\x01\"}", "a control character at byte 8" },
+		{ "\x01{}", "a control character at byte 0" },
+		{ "[01]", "no number of JSON at byte 1" },
+		{ "[1, -]", "no number of JSON at byte 4" },
+		{ "[1.]", "no number of JSON at byte 1" },
+		{ "[2.e0]", "no number of JSON at byte 1" },
+		{ "[2e]", "no number of JSON at byte 1" },
+		{ "[1e+-2]", "no number of JSON at byte 1" },
+		{ "[-00.5]", "no number of JSON at byte 1" },
+		{ "1-2", "no number of JSON at byte 0" },
+		{ " [0, -0, 10.50e-3, 1E+2,\t-0.0 ,\r\n\"01\x7f 1.\"] ", NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+		struct err e = { 0 };
+		cJSON *o = foreign_json_read(tests[i].text, strlen(tests[i].text), &e);
+
+		if (!o != (tests[i].flaw != NULL) || (!o && !strstr(e.text, tests[i].flaw)))
+			fail_msg("%s: %s", tests[i].text, e.text);
+		cJSON_Delete(o);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -140,6 +171,7 @@ int main(void)
 		cmocka_unit_test(puts_several_at_once),
 		cmocka_unit_test(is_dropped),
 		cmocka_unit_test(foreign_escapes_have_four_digits),
+		cmocka_unit_test(foreign_text_is_strict),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
