@@ -203,7 +203,9 @@ static int32_t group(struct reader *r)
 
 	if (cursor_take(c, '?') && !cursor_take(c, ':')) {
 		if (!cursor_take(c, '<') || cursor_byte(c) == '=' || cursor_byte(c) == '!')
-			return cursor_fail(c, "looking ahead or behind is not supported");
+			return cursor_fail(c, cursor_byte(c) == '=' || cursor_byte(c) == '!'
+									  ? "looking ahead or behind is not supported"
+									  : "inline flags, as of (?i), are not supported");
 		while (c->at < c->end && !cursor_take(c, '>'))
 			c->at++;
 	}

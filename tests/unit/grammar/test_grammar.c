@@ -157,6 +157,8 @@ static void regex(void **state)
 	check(regex_read, "(?<n>x|y){2,}\\/", TEXTS("xy/", "xxx/"), TEXTS("x/", "xy"));
 	check(regex_read, "\\w+\\s\\W", TEXTS("ab_ !", "x\t\xe2\x82\xac"), TEXTS("a b", "a \xc3\xa9"));
 	refused(regex_read, "(?=a)b", "looking ahead");
+	refused(regex_read, "(?<!a)b", "looking ahead or behind");
+	refused(regex_read, "(?i)abc", "inline flags");
 	refused(regex_read, "a\\01", "an escape that is not supported"); /* octal to some readers */
 	refused(regex_read, "(a)\\1", "not supported");
 	refused(regex_read, "a**", "meaning of its own");
