@@ -19,7 +19,7 @@ static void add_field(const struct dialect *d, cJSON *chat, const cJSON *v, stru
 	if (cJSON_IsNull(v))
 		return;
 	if (f && f->refused && !cJSON_IsFalse(v))
-		err_set(e, ERR_USAGE, "%s is not served here%s", f->name, f->refused);
+		err_set(e, ERR_USAGE, "%s: it is not served here%s", f->name, f->refused);
 	else if (f && f->read)
 		f->read(chat, v, e);
 	else if (as)

@@ -132,12 +132,17 @@ unsigned enter_refused(const struct job *j, const char **why)
 }
 
 /* A page may send text to anyone without asking first; curl -d says that its data is a form. */
-bool enter_takes(const struct job *j)
+bool enter_takes(const struct job *j, const char **why)
 {
 	static const char *const taken[] = { "application/json", "application/x-www-form-urlencoded" };
 	const char *type = header(j, MHD_HTTP_HEADER_CONTENT_TYPE);
+	const char *coding = header(j, MHD_HTTP_HEADER_CONTENT_ENCODING);
 	const size_t n = type ? strcspn(type, "; \t") : 0;
 
+	*why = "the body's Content-Encoding is to be identity, or none";
+	if (coding && *coding && strcasecmp(coding, "identity") != 0)
+		return false;
+	*why = "the body's Content-Type is to be application/json";
 	for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
 		if (n == strlen(taken[i]) && !strncasecmp(type, taken[i], n))
 			return true;

@@ -70,6 +70,30 @@ static enum MHD_Result send_text(
 		j, status, type, MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE));
 }
 
+/* Of a path that is of a dialect, or would be. */
+static bool types_errors(const struct job *j)
+{
+	const char *path = strchr(j->asked, ' ') + 1;
+
+	return j->route ? j->route->dialect && j->route->dialect->types_errors
+					: !strncmp(path, "/v1/messages", strlen("/v1/messages"));
+}
+
+static const char *type_of(const struct job *j, unsigned status)
+{
+	if (!types_errors(j))
+		return status < 500 ? "invalid_request_error" : "server_error";
+	switch (status) {
+	case MHD_HTTP_UNAUTHORIZED: return "authentication_error";
+	case MHD_HTTP_FORBIDDEN: return "permission_error";
+	case MHD_HTTP_NOT_FOUND: return "not_found_error";
+	case MHD_HTTP_CONTENT_TOO_LARGE: return "request_too_large";
+	case MHD_HTTP_TOO_MANY_REQUESTS: return "rate_limit_error";
+	case MHD_HTTP_SERVICE_UNAVAILABLE: return "overloaded_error";
+	default: return status < 500 ? "invalid_request_error" : "api_error";
+	}
+}
+
 static enum MHD_Result send_error(struct job *j, unsigned status, const char *code, const char *why)
 {
 	const size_t field = code || status >= 500 ? 0 : query_param(why);
@@ -80,10 +104,9 @@ static enum MHD_Result send_error(struct job *j, unsigned status, const char *co
 	note(j, "%u, %s", status, why);
 	j->s->http.errors++;
 	json_put(&out, "{");
-	if (j->route && j->route->dialect && j->route->dialect->types_errors)
+	if (types_errors(j))
 		json_put(&out, "'type': 'error'");
-	json_put(&out, "'error': {'message': %s, 'type': %s", why,
-		status < 500 ? "invalid_request_error" : "server_error");
+	json_put(&out, "'error': {'message': %s, 'type': %s", why, type_of(j, status));
 	if (field)
 		json_bytes(&out, "param", why, field);
 	else
@@ -280,9 +303,8 @@ static enum MHD_Result check(struct job *j, const char *method)
 		return send_options(j);
 	if (!j->route)
 		return send_error(j, MHD_HTTP_METHOD_NOT_ALLOWED, NULL, "this path takes another method");
-	if (!enter_takes(j))
-		return send_error(j, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, NULL,
-			"the body's Content-Type is to be application/json");
+	if (!enter_takes(j, &why))
+		return send_error(j, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, NULL, why);
 	*j->allow = '\0';
 	return MHD_YES;
 }

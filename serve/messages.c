@@ -115,11 +115,13 @@ static void add_blocks(cJSON *messages, const char *role, const cJSON *content)
 static void read_messages(cJSON *chat, const cJSON *o, struct err *e)
 {
 	cJSON *messages = cJSON_AddArrayToObject(chat, "messages");
-	const cJSON *system = query_member(o, "system"), *m;
+	const cJSON *system = query_member(o, "system"), *all = foreign_member(o, "messages"), *m;
 
+	if (!cJSON_IsArray(all) || !all->child)
+		err_set(e, ERR_USAGE, "messages: a list of messages is needed");
 	if (system)
 		dialect_copy(dialect_message(messages, "system"), "content", system);
-	cJSON_ArrayForEach(m, foreign_member(o, "messages"))
+	cJSON_ArrayForEach(m, all)
 	{
 		const char *role = foreign_text(m, "role");
 

@@ -451,8 +451,8 @@ void client_turn(struct job *j, size_t bytes);
 /* ---- who is answered (enter.c) ---- */
 /* The status with which a request for its route is refused; 0: it is answered. */
 unsigned enter_refused(const struct job *j, const char **why);
-/* Whether a body of its type is read. */
-bool enter_takes(const struct job *j);
+/* Whether a body of its type and coding is read; else why not. */
+bool enter_takes(const struct job *j, const char **why);
 /* The origin of the page that asks, if --cors lets it read replies; or NULL. */
 const char *enter_origin(const struct job *j);
 
