@@ -3,7 +3,10 @@
  * (engine/settings/settings.h), so each of its rows is a field. */
 #include "serve/dialect.h"
 
-enum { STOP_BYTES = 1024 }; /* recorded with each request */
+enum {
+	STOP_BYTES = 1024 /* recorded with each request */,
+	TEXT_TOKENS = 16 /* as OpenAI has it */
+};
 
 #define MOST_EXACT 9007199254740992.0 /* 2^53: of whole numbers that are doubles */
 
@@ -139,7 +142,7 @@ static int read_stop_ids(struct query *a, const cJSON *o, const struct serve *s,
 }
 
 /* {"15": 5, "27": -100} */
-static int read_bias(struct query *a, const cJSON *o, struct err *e)
+static int read_bias(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
 {
 	const cJSON *list = query_member(o, "logit_bias"), *v;
 	struct sample_bias *b = &a->set.params.logit_bias;
@@ -158,6 +161,9 @@ static int read_bias(struct query *a, const cJSON *o, struct err *e)
 		if (end == v->string || *end || !cJSON_IsNumber(v))
 			return err_set(e, ERR_USAGE,
 				"logit_bias: \"%.40s\": a token id and a number are needed", v->string);
+		if (id >= s->info->vocab)
+			return err_set(e, ERR_USAGE, "logit_bias: token id %lld is not in the vocabulary of %d",
+				id, s->info->vocab);
 		if (sample_bias_add(b, id, v->valuedouble, &why)) /* whose words begin with the option */
 			return err_set(e, why.code, "logit_bias%s", why.text + strlen("logit_bias"));
 	}
@@ -286,12 +292,14 @@ static int read_all(struct query *a, enum query_kind kind, const struct dialect 
 	}
 	a->set = *s->o.answer;
 	a->set.stop = (struct setting_stops){ { NULL } };
+	if (kind == QUERY_TEXT && !a->set.max_tokens)
+		a->set.max_tokens = TEXT_TOKENS;
 	if (!o || setting_stops_copy(&a->set.stop, &s->o.answer->stop, e)) {
 		cJSON_Delete(o);
 		return -1;
 	}
 	rc = query_check(kind, o, e) || read_settings(a, o, e) || read_stops(a, o, e) ||
-				 read_bias(a, o, e) || read_user(a, o, e) || read_adapter(a, o, s, e) ||
+				 read_bias(a, o, s, e) || read_user(a, o, e) || read_adapter(a, o, s, e) ||
 				 read_amounts(a, o, e) || read_logprobs(a, o, e) || read_stop_ids(a, o, s, e) ||
 				 read_echo(a, o, e) || (kind == QUERY_EMBED && query_embedding(a, o, s, e)) ||
 				 read_truncation(a, o, e) || query_grammar(a, o, e) || query_tools(a, o, s, e) ||

@@ -86,7 +86,8 @@ static const struct field {
 	{ "repetition_penalty", "vLLM, SGLang", .paths = ALL | INFILL, .setting = "repeat-penalty" },
 	{ "repeat_last_n", "llama-server, ollama", .paths = ALL | INFILL, .setting = "penalty-window" },
 	/* what asks for nothing that could be done otherwise */
-	{ "model metadata store service_tier safety_identifier prompt_cache_key prompt_cache_retention",
+	{ "model metadata store service_tier safety_identifier prompt_cache_key "
+	  "prompt_cache_retention prompt_cache_options",
 		"OpenAI", .query_empty = true },
 	{ "request_id", "vLLM", .query_empty = true },
 	{ "rid", "SGLang", .query_empty = true },

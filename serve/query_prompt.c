@@ -11,11 +11,12 @@ struct mark {
 	int64_t ttl_ns;
 };
 
-/* The text of a part, which may be declared stable up to its end. */
+/* The text of a part, an assistant's refusal too, which may be declared stable up to its end. */
 static void read_part(FILE *f, const cJSON *part, const char *name, const size_t *size,
 	struct mark *mark, struct err *e)
 {
-	const char *t = foreign_text(part, "text");
+	const bool refuses = foreign_is(foreign_member(part, "type"), "refusal");
+	const char *t = foreign_text(part, refuses ? "refusal" : "text");
 
 	if (!t)
 		err_set(e, ERR_USAGE, "%s: only parts of type text can be read", name);

@@ -211,8 +211,8 @@ static void put_usage(struct json *j, const struct job *job)
 	const int64_t prompt = (int64_t)job->query.prompt[0].n;
 
 	json_put(j,
-		"'usage': {'input_tokens': %ld, 'input_tokens_details': {'cached_tokens': %ld}, "
-		"'output_tokens': %ld",
+		"'usage': {'input_tokens': %ld, 'input_tokens_details': {'cached_tokens': %ld, "
+		"'cache_write_tokens': 0}, 'output_tokens': %ld",
 		prompt, c->hit, c->generated);
 	json_put(j, "'output_tokens_details': {'reasoning_tokens': %ld}, 'total_tokens': %ld}",
 		c->thought_tokens, prompt + c->generated);

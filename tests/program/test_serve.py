@@ -260,6 +260,7 @@ def test_refusals(s):
     refused("another method", 405, "another method", "GET", CHAT)
     refused("no JSON", 400, "no JSON", "POST", CHAT, "{broken")
     refused("no body", 400, "no JSON", "POST", CHAT, "")
+    refused("a body that is packed", 415, "Content-Encoding", "POST", CHAT, {"messages": HELLO}, {"Content-Encoding": "gzip"})
     refused("no object", 400, "no JSON object", "POST", CHAT, "[1]")
     refused("nested without end", 400, "no JSON", "POST", CHAT, "[" * 100000)
     refused("no messages", 400, "messages", "POST", CHAT, {})
@@ -596,17 +597,18 @@ def test_fields(s):
                "parallel_tool_calls": True, "tools": [], "tool_choice": "none", "chat_template_kwargs": {"enable_thinking": False},
                "enable_thinking": False, "reasoning_effort": "none", "thinking": {"type": "disabled"}, "include_reasoning": True,
                "modalities": ["text"], "mirostat": 0, "typical_p": 1.0, "guided_json": None, "skip_special_tokens": True,
-               "response_format": {"type": "text"}, "model": "any", "cache_prompt": True, "continue_final_message": False}
+               "response_format": {"type": "text"}, "model": "any", "cache_prompt": True, "continue_final_message": False, "prompt_cache_options": {"mode": "auto"}}
     check("what asks for nothing is accepted", told(CHAT, {"messages": HELLO, **nothing})[0] == 200, told(CHAT, {"messages": HELLO, **nothing}))
     for path, name in ((CHAT, "prompt"), (CHAT, "echo"), (TEXT, "messages"), ("/score", "messages")):
         got = told(path, {"messages": HELLO, "prompt": "a", name: HELLO if name == "messages" else "a"})
         check(f"{name} at {path} is of another path", got[0] == 400 and "it is a field of" in got[1] and got[2], got)
-    for name, value in (("temperature", -1), ("top_p", 1.5), ("max_tokens", -1), ("logit_bias", {"1": 1000}), ("stop", 3), ("n", 0), ("seed", "x"),
+    for name, value in (("temperature", -1), ("top_p", 1.5), ("max_tokens", -1), ("logit_bias", {"1": 1000}), ("logit_bias", {"512": 1}), ("stop", 3), ("n", 0), ("seed", "x"),
                         ("seed", 0.5), ("seed", 2**64), ("stop_token_ids", [1.5]), ("stop_token_ids", [10**9]), ("stop_token_ids", 5)):
         got = told(CHAT, {"messages": HELLO, name: value})
         check(f"the error names the field: {name}", got[0] == 400 and got[1].startswith(name) and got[2] == name, got)
     for path, fields in ((TEXT, {"prompt": "a", "top_logprobs": 2}), ("/score", {"prompt": "a b", "logprobs": 1}), ("/score", {"prompt": "a b", "best_of": 2}),
                          ("/score", {"prompt": ["a b", "c d"]}), ("/tokenize", {"prompt": ["a", "b"]}), ("/v1/responses", {"input": "a", "logprobs": True}),
+                         ("/v1/responses", {"input": "a", "background": True}), ("/v1/responses", {"input": "a", "previous_response_id": "r"}),
                          ("/v1/responses", {"input": "a", "best_of": 2}), ("/v1/responses", {"input": "a", "text": {"verbosity": "low"}}),
                          ("/v1/messages", {"messages": HELLO, "best_of": 2}), ("/v1/messages", {"messages": HELLO, "logprobs": True})):
         got, name = told(path, fields), "verbosity" if "text" in fields else list(fields)[-1]
@@ -614,12 +616,33 @@ def test_fields(s):
     body = '{"prompt": "abc%s", "max_tokens": 2}'
     for name, text, words in (("an escaped NUL", body % "\\u0000x", "\\u0000"), ("a NUL", body % "\0x", "NUL"), ("half a pair", body % "\\ud800x", "surrogate"),
                               ("its other half", body % "\\udc00x", "surrogate"), ("bytes that are no UTF-8", (body % "").encode() + b'\xff', "UTF-8"),
+                              ("a control character in a text", body % "\n", "control character at byte 15"), ("one outside", "\1" + body % "", "control character"),
+                              ("a number that is none", body.replace("2", "02") % "", "number of JSON at byte 32"),
                               ("what follows", body % "" + ' {"x":', "no JSON"), ("a key twice", '{"prompt": "a", "prompt": "b"}', "prompt: it comes twice"),
                               ("a key twice, deep", '{"prompt": "a", "stream_options": {"x": 1, "y": 2, "x": 3}}', "twice"),
                               ("levels without end", '{"prompt": ' + "[" * 2000 + "]" * 2000 + "}", "levels")):
         got = told(TEXT, text.encode() if isinstance(text, str) else text)
         check(f"{name}: refused", got[0] == 400 and words in got[1], got)
+    check("/v1/completions has 16 tokens unless it says more", s.post(TEXT, prompt="Once", ignore_eos=True)["usage"]["completion_tokens"] == 16)
     check("a whole pair is a character", told(TEXT, body % "\\ud83d\\ude00 \\\\u0000")[0] == 200, told(TEXT, body % "\\ud83d\\ude00"))
+
+
+def test_dialects(s):
+    """Errors of Anthropic's interface are of its types; what OpenAI's newest client needs is there."""
+    def error(method, path, body=None, headers=None):
+        status, told, _ = s.ask(method, path, body, headers)
+        return status, told["type"], told["error"]["type"]
+    for want, told in (((404, "error", "not_found_error"), error("GET", "/v1/messages/none")),
+                       ((405, "error", "invalid_request_error"), error("GET", "/v1/messages")),
+                       ((400, "error", "invalid_request_error"), error("POST", "/v1/messages", {"messages": [], "system": "Be brief.", "max_tokens": 1})),
+                       ((403, "error", "permission_error"), error("POST", "/v1/messages", {}, {"Origin": "http://elsewhere.example"})),
+                       ((413, "error", "request_too_large"), error("POST", "/v1/messages/count_tokens", "x" * (1 << 21)))):
+        check(f"Anthropic's interface: {want[2]}, {want[0]}", told == want, told)
+    told = s.post("/v1/responses", input="Hi", max_output_tokens=2)
+    check("Responses say what was written to a cache", told["usage"]["input_tokens_details"]["cache_write_tokens"] == 0, told)
+    said = [{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}, *HELLO]
+    check("an assistant's refusal is a text", s.post("/tokenize", messages=said)["tokens"] ==
+          s.post("/tokenize", messages=[{"role": "assistant", "content": "No."}, *HELLO])["tokens"])
 
 
 def test_grammar(s):
@@ -813,6 +836,7 @@ def test_limits():
     key = {"Authorization": "Bearer secret"}
     check("without the key nothing but health", s.ask("GET", "/v1/models")[0] == 401 and s.ask("GET", "/health")[0] == 200 and
           s.ask("GET", "/v1/models", headers={"Authorization": "Bearer secre"})[0] == 401 and
+          s.ask("POST", "/v1/messages", {})[1]["error"]["type"] == "authentication_error" and
           s.ask("GET", "/v1/models", headers=key)[0] == 200)
     got = []
 
@@ -938,7 +962,7 @@ def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     s = Server()
     try:
-        for test in (test_whole, test_texts, test_logprobs, test_top, test_bias, test_echo, test_streams, test_orders, test_refusals, test_fields, test_grammar, test_seeds, test_stops,
+        for test in (test_whole, test_texts, test_logprobs, test_top, test_bias, test_echo, test_streams, test_orders, test_refusals, test_fields, test_dialects, test_grammar, test_seeds, test_stops,
                      test_turn_ends, test_tokenize, test_models, test_pages, test_port, test_load, test_ways, test_gone):
             test(s)
     finally:
