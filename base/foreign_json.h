@@ -1,6 +1,7 @@
 /* JSON of others, as cJSON reads it, without what cJSON takes in silence: its texts are C strings,
  * so a NUL would cut one; of a key that comes twice some readers would take the first value and
- * some the last; what follows the value would be dropped. Thread: any. */
+ * some the last; what follows the value would be dropped; control characters and numbers that RFC
+ * 8259 does not have would be read. Thread: any. */
 #pragma once
 
 #include <stdbool.h>
