@@ -5,9 +5,12 @@
 #include <string.h>
 #include <strings.h>
 
+enum { NEAR_LONGEST = 31 };
 enum { WORD_BEGINS = 80, WITHIN = 60, SCATTERED = 20 };
 
-int near_edits(const char *a, const char *b)
+/* Edits that make b of a, a swap of adjacent characters counting as one (Damerau 1964, restricted);
+ * NEAR_LONGEST if a name is longer than that. */
+static int near_edits(const char *a, const char *b)
 {
 	int n = (int)strlen(a), m = (int)strlen(b);
 	int d[NEAR_LONGEST + 1][NEAR_LONGEST + 1];
@@ -33,9 +36,10 @@ int near_edits(const char *a, const char *b)
 
 bool near_try(struct near *n, const char *typed, const char *name)
 {
-	const int edits = near_edits(typed, name);
+	const size_t a = strlen(typed), b = strlen(name);
+	const int edits = near_edits(typed, name), most = ((int)(a > b ? a : b) + 1) / NEAR_PART;
 
-	if (edits >= n->least || edits >= (int)strlen(name))
+	if (edits >= n->least || edits > most)
 		return false;
 	*n = (struct near){ name, edits };
 	return true;

@@ -5,11 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { NEAR_LONGEST = 31, NEAR_ENOUGH = 2 }; /* edits that still suggest a name */
-
-/* Edits that make b of a, a swap of adjacent characters counting as one (Damerau 1964, restricted);
- * NEAR_LONGEST if a name is longer than that. */
-int near_edits(const char *a, const char *b);
+/* Edits that still suggest a name, and of how many of its characters one may be: a third. */
+enum { NEAR_ENOUGH = 2, NEAR_PART = 3 };
 
 /* The nearest to what was typed, of the names that were tried; begins as NEAR_NONE. */
 struct near {
@@ -17,7 +14,7 @@ struct near {
 	int least;
 };
 #define NEAR_NONE ((struct near){ NULL, NEAR_ENOUGH + 1 })
-/* True: it is nearer than those before; fewer edits than it has letters make it. */
+/* True: it is near, and nearer than those before. */
 bool near_try(struct near *n, const char *typed, const char *name);
 
 /* Finding as in fzf: letters in order; ASCII letters in any case. */

@@ -65,16 +65,16 @@ const char *lesson_name(int i)
 
 static int no_such(const char *name, struct err *e)
 {
-	const char *near = NULL, *other;
-	int least = NEAR_ENOUGH + 1;
+	struct near n = NEAR_NONE;
+	const char *other;
 
 	for (int i = 0; (other = lesson_name(i)); i++)
-		if (near_edits(name, other) < least || !strncmp(other, name, strlen(name))) {
-			least = near_edits(name, other);
-			near = other;
-		}
-	return err_set(e, ERR_USAGE, "no lesson %.60s%s%s%s: \"cutaway lesson\" lists them", name,
-		near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+		if (!strncmp(other, name, strlen(name)))
+			n = (struct near){ other, 0 };
+		else
+			near_try(&n, name, other);
+	return err_set(e, ERR_USAGE, "no lesson %.60s%s%s%s (\"cutaway lesson\" lists them)", name,
+		n.best ? "; did you mean " : "", n.best ? n.best : "", n.best ? "?" : "");
 }
 
 /* ---- texts ---- */

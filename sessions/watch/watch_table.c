@@ -96,17 +96,11 @@ bool watch_is_of_step(int n)
 
 const char *watch_nearest(const char *name)
 {
-	const char *best = NULL;
-	int least = NEAR_ENOUGH + 1;
+	struct near n = NEAR_NONE;
 
-	for (int i = 0; watch_column(i); i++) {
-		int d = near_edits(name, watch_column(i)->name);
-		if (d < least) {
-			least = d;
-			best = watch_column(i)->name;
-		}
-	}
-	return best;
+	for (int i = 0; watch_column(i); i++)
+		near_try(&n, name, watch_column(i)->name);
+	return n.best;
 }
 
 /* ---- the virtual table ---- */

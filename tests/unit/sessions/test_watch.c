@@ -125,6 +125,7 @@ static void test_errors(void **state)
 		int where;
 	} cases[] = {
 		{ "entropi > 3", "no column \"entropi\"; did you mean entropy?", 0 },
+		{ "foo > 3", "no column \"foo\": Tab lists them", 0 }, /* two of three letters differ */
 		{ "rejected > 0 AND txt = 'a'", "did you mean text?", 17 },
 		{ "entropy >", "syntax error", -2 },
 		{ "1) FROM now; DROP TABLE x; --", "an expression ends", 1 },
