@@ -404,7 +404,7 @@ char *text_shell(const char *text)
 
 size_t text_line(const char *text, int w, bool ascii, size_t *next)
 {
-	size_t at = 0, space = 0, size = strcspn(text, "\n");
+	size_t at = 0, space = 0, bar = 0, size = strcspn(text, "\n");
 	int width = 0;
 
 	while (at < size) {
@@ -414,15 +414,26 @@ size_t text_line(const char *text, int w, bool ascii, size_t *next)
 			break;
 		if (text[at] == ' ')
 			space = at;
+		if (text[at] == '|')
+			bar = at + 1;
 		width += g.width;
 		at += g.used;
 	}
-	if (at < size && text[at] != ' ' && space)
-		at = space;
+	if (at < size && text[at] != ' ' && (space || bar))
+		at = space ? space : bar;
 	*next = at + (text[at] == ' ' || text[at] == '\n');
 	if (!*next && text[0])
 		*next = 1;
 	return at;
+}
+
+void text_wrapped(FILE *out, const char *text, int w, int indent)
+{
+	for (size_t next; *text; text += next) {
+		const size_t n = text_line(text, w - indent, false, &next);
+
+		fprintf(out, "%.*s\n%*s", (int)n, text, text[next] ? indent : 0, "");
+	}
 }
 
 const char *text_cleaned(char *buf, size_t cap, const char *text, size_t size)

@@ -5,7 +5,7 @@
 #include "base/version.h"
 #include "cli/cli.h"
 
-enum { WIDTH = 79 };
+enum { WIDTH = 78, OPTION_DOC = 27, VERB_DOC = 32 };
 static const char help_group[] = "Help";
 
 /* Exit statuses, in order of their numbers. */
@@ -24,26 +24,17 @@ static const struct exit_code {
 	{ 0, NULL },
 };
 
-/* Text from column `indent` on, in lines that are indented so. */
-static void print_wrapped(const char *text, int indent)
+/* doc stands from column `at` on, where left leaves room for it. */
+static void print_row(const char *before, const char *left, int at, const char *doc)
 {
-	for (size_t next; *text; text += next) {
-		const size_t n = text_line(text, WIDTH - 1 - indent, false, &next);
+	const int begin = (int)strlen(before),
+			  room = at - 2 - begin - text_width(left, strlen(left), false);
 
-		printf("%.*s\n%*s", (int)n, text, text[next] ? indent : 0, "");
-	}
-}
-
-static void print_row(const char *left, const char *doc)
-{
-	enum { DOC = 27 };
-	const int room = DOC - 6 - (int)strlen(left);
-
-	printf("  --");
+	printf("%s", before);
 	if (room < 0)
-		print_wrapped(left, 6);
-	printf("%s%*s", room < 0 ? "" : left, room < 0 ? DOC : room + 2, "");
-	print_wrapped(doc, DOC);
+		text_wrapped(stdout, left, WIDTH, begin + 2);
+	printf("%s%*s", room < 0 ? "" : left, room < 0 ? at : room + 2, "");
+	text_wrapped(stdout, doc, WIDTH, at);
 }
 
 /* "top-k K", or with another name "greedy". Returns buf. */
@@ -61,14 +52,15 @@ static void print_option(const struct option *o)
 {
 	char left[160], doc[512];
 
-	print_row(option_words(o->s->name, o->s, NULL, left, sizeof left),
+	print_row("  --", option_words(o->s->name, o->s, NULL, left, sizeof left), OPTION_DOC,
 		setting_doc(o->s, o->base, doc, sizeof doc));
 	for (const struct option_alias *a = option_aliases; a->name; a++) {
 		if (strcmp(a->setting, o->s->name) != 0)
 			continue;
 		snprintf(doc, sizeof doc, "the same as --%s%s%s", a->setting, a->value ? " " : "",
 			a->value ? a->value : "");
-		print_row(option_words(a->name, o->s, a->value, left, sizeof left), doc);
+		print_row(
+			"  --", option_words(a->name, o->s, a->value, left, sizeof left), OPTION_DOC, doc);
 	}
 }
 
@@ -141,15 +133,18 @@ static const char *part_of(const struct verb *v, enum part part)
 
 static void print_program(void)
 {
+	char left[160];
+
 	printf("cutaway: chat with a language model and watch its insides.\n\nUsage\n");
-	for (int i = 0; verbs[i]; i++)
-		printf("  cutaway %-9s %-9s  %s\n", verbs[i]->name, verbs[i]->operands,
-			part_of(verbs[i], SUMMARY));
+	for (int i = 0; verbs[i]; i++) {
+		snprintf(left, sizeof left, "%s %s", verbs[i]->name, verbs[i]->operands);
+		print_row("  cutaway ", left, VERB_DOC, part_of(verbs[i], SUMMARY));
+	}
 	printf("\n");
-	print_wrapped(
+	text_wrapped(stdout,
 		"Options may stand before or after operands. `cutaway VERB --help` lists those of a verb, "
 		"`man cutaway` has it all.",
-		0);
+		WIDTH, 0);
 	printf("\nExamples\n");
 	for (int i = 0; verbs[i]; i++)
 		printf("  %s\n", part_of(verbs[i], EXAMPLE));
@@ -160,13 +155,16 @@ static void print_program(void)
 
 void help_print(const struct verb *v)
 {
+	char usage[160];
+
 	if (!v) {
 		print_program();
 		return;
 	}
-	printf("Usage: cutaway %s%s%s%s\n\n", v->name, " [OPTION]...", *v->operands ? " " : "",
-		v->operands);
-	puts(part_of(v, DOC));
+	snprintf(usage, sizeof usage, "Usage: cutaway %s [OPTION]...%s%s", v->name,
+		*v->operands ? " " : "", v->operands);
+	text_wrapped(stdout, usage, WIDTH, 4);
+	printf("\n%s\n", part_of(v, DOC));
 	printf("\nExample\n  %s\n", part_of(v, EXAMPLE));
 	each_option(v, print_grouped);
 }

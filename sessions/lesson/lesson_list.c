@@ -188,6 +188,8 @@ bool lesson_entry(int i, struct lesson_entry *out)
 	return true;
 }
 
+enum { LIST_W = 78 };
+
 void lesson_list(FILE *out)
 {
 	struct lesson_entry l;
@@ -198,7 +200,8 @@ void lesson_list(FILE *out)
 		if (strcmp(l.topic, topic) != 0)
 			fprintf(out, "%s%s\n", i ? "\n" : "", l.topic);
 		topic = l.topic;
-		fprintf(out, "%2d  %-29s %5s %6d %10d %8d  %s\n", i + 1, l.name, l.read, l.pages,
-			l.questions, l.minutes, l.title);
+		fprintf(out, "%2d  %-29s %5s %6d %10d %8d\n    ", i + 1, l.name, l.read, l.pages,
+			l.questions, l.minutes);
+		text_wrapped(out, *l.title ? l.title : "-", LIST_W, 4);
 	}
 }

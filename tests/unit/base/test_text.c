@@ -342,17 +342,31 @@ static void words_for_a_shell(void **state)
 	assert_word("\xff", "$'\\377'");
 }
 
+static void lines_end_between_words_and_choices(void **state)
+{
+	size_t next;
+
+	(void)state;
+	assert_int_equal(text_line("some words", 7, false, &next), 4);
+	assert_int_equal(next, 5);
+	assert_int_equal(text_line("fair|fcfs|priority", 12, false, &next), 10);
+	assert_int_equal(next, 10);
+	assert_int_equal(text_line("one fair|fcfs", 9, false, &next), 3);
+	assert_int_equal(text_line("indivisible", 5, false, &next), 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_runs), cmocka_unit_test(test_marks_are_clamped),
-		cmocka_unit_test(test_clean), cmocka_unit_test(test_json),
-		cmocka_unit_test(words_for_a_shell), cmocka_unit_test(test_every_code_point),
-		cmocka_unit_test(test_random_bytes), cmocka_unit_test(test_tiny_vocabulary),
-		cmocka_unit_test(test_model_vocabulary), cmocka_unit_test(test_other_encodings), /* last: it
-																							is not
-																							undone
-																						  */
+		cmocka_unit_test(lines_end_between_words_and_choices), cmocka_unit_test(test_runs),
+		cmocka_unit_test(test_marks_are_clamped), cmocka_unit_test(test_clean),
+		cmocka_unit_test(test_json), cmocka_unit_test(words_for_a_shell),
+		cmocka_unit_test(test_every_code_point), cmocka_unit_test(test_random_bytes),
+		cmocka_unit_test(test_tiny_vocabulary), cmocka_unit_test(test_model_vocabulary),
+		cmocka_unit_test(test_other_encodings), /* last: it
+												   is not
+												   undone
+												 */
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
