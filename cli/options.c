@@ -161,10 +161,12 @@ static int unknown_option(struct cli *c, const char *word, const char *name, str
 	struct option o;
 
 	for (int i = 0; option_at(c, i, &o); i++)
-		if (o.s->group)
+		if (o.s->group && (!c->verb || option_taken(&o, c->verb))) {
 			near_try(&n, name, o.s->name);
-	for (const struct option_alias *a = option_aliases; a->name; a++)
-		near_try(&n, name, a->name);
+			for (const struct option_alias *a = option_aliases; a->name; a++)
+				if (!strcmp(a->setting, o.s->name))
+					near_try(&n, name, a->name);
+		}
 	return err_set(e, ERR_USAGE, "unknown option --%s%s%s%s", word,
 		n.best ? "; did you mean --" : "", n.best ? n.best : "",
 		n.best ? "?" : "; see cutaway --help");
@@ -176,9 +178,8 @@ static int unknown_verb(const char *word, struct err *e)
 
 	for (int i = 0; verbs[i]; i++)
 		near_try(&n, word, verbs[i]->name);
-	return err_set(e, ERR_USAGE, "unknown command '%s'%s%s%s", word,
-		n.best ? "; did you mean " : "", n.best ? n.best : "",
-		n.best ? "?" : "; see cutaway --help");
+	return err_set(e, ERR_USAGE, "unknown command '%s'%s%s%s see cutaway help, or cutaway --help",
+		word, n.best ? "; did you mean " : "", n.best ? n.best : "", n.best ? "?" : ";");
 }
 
 /* ---- parsing ---- */
@@ -225,6 +226,10 @@ static int parse_option(struct cli *c, const char *word, const char *next, struc
 
 static int add_operand(struct cli *c, const char *word, bool *has_verb, bool literal, struct err *e)
 {
+	if (!*has_verb && !literal && !strcmp(word, "help")) {
+		c->help = true; /* and a verb may follow */
+		return 0;
+	}
 	if (!*has_verb && !literal) {
 		*has_verb = true;
 		for (int i = 0; verbs[i]; i++)

@@ -218,7 +218,11 @@ static const char *read_prompt(const struct cli *c, char **read, size_t *size, s
 		return NULL;
 	if (!c->raw && *size && (*read)[*size - 1] == '\n')
 		(*read)[--*size] = 0; /* the shell adds the final newline */
-	return *read;
+	if (*size || c->raw)      /* which has an error of its own */
+		return *read;
+	free(*read);
+	err_set(e, ERR_USAGE, "standard input is empty: give a PROMPT, or '' for an empty turn");
+	return NULL;
 }
 
 /* Answers one prompt, given as ids. */

@@ -63,8 +63,8 @@ static int score_text(
 	if (more < 0)
 		return -1;
 	if (s->reason == EV_FINISH_refused || s->reason == EV_FINISH_context)
-		return err_set(e, ERR_USAGE, "the text has %d tokens, the context %d; %s", s->n,
-			engine_info(engine)->ctx, *s->why ? s->why : "see --ctx");
+		return err_set(e, ERR_USAGE, "the text could not be scored: %s",
+			*s->why ? s->why : "the context is full; see --ctx");
 	if (s->reason == EV_FINISH_failed || s->n_seen != s->n - 1 - s->first)
 		return err_set(e, ERR_INPUT, "the text could not be scored (%d of %d tokens): %s",
 			s->n_seen, s->n - 1 - s->first, *s->why ? s->why : "the arithmetic gave a NaN");

@@ -1,5 +1,6 @@
 /* cutaway sessions: the recordings of the default folder. Thread: main's. */
 #include <limits.h>
+#include <unistd.h>
 
 #include "base/listing.h"
 #include "base/recordings.h"
@@ -23,7 +24,7 @@ static const struct setting sessions_own[] = {
 
 /* ---- the list ---- */
 
-/* A row fits 120 columns. */
+/* A row on a terminal fits 120 columns. */
 static const struct listing_column columns[] = { { "number", "", 4 }, { "name", NULL, 0 },
 	{ "path", NULL, 0 }, { "unix_ns", "begun", -16 }, { "model", "model", -27 },
 	{ "turns", "turns", 5 }, { "tokens", "tokens", 7 }, { "bytes", "size", 11 },
@@ -53,7 +54,7 @@ static void show_text(struct listing *out, const struct recording_file *f, const
 	size_t next, n;
 
 	describe(f, l, about, sizeof about);
-	n = text_line(about, TEXT_W, false, &next);
+	n = isatty(STDOUT_FILENO) ? text_line(about, TEXT_W, false, &next) : strlen(about);
 	snprintf(text, sizeof text, "%.*s%s", (int)n, about, about[n] ? "…" : "");
 	if (l->state == LISTED_CLOSED)
 		listing_as(out, "%s", text);

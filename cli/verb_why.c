@@ -21,11 +21,10 @@ static int why_verb(const struct cli *c, struct err *e)
 	char *path = NULL, clean[PATH_MAX];
 	struct why *w = NULL;
 
-	if (!recordings_find(opts.file, &path, e) && !why_open(&w, path, e)) {
-		if (!opts.file)
-			fprintf(stderr, "%s\n", text_cleaned(clean, sizeof clean, path, strlen(path)));
-		why_find(w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, NULL, stdout, e);
-	}
+	if (!recordings_find(opts.file, &path, e) && !why_open(&w, path, e) &&
+		!why_find(w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, NULL, stdout, e) &&
+		!opts.file)
+		fprintf(stderr, "%s\n", text_cleaned(clean, sizeof clean, path, strlen(path)));
 	why_close(w);
 	free(path);
 	return e->code ? -1 : 0;

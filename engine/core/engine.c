@@ -261,6 +261,24 @@ int64_t engine_steps(const struct engine *e)
 
 /* ---- requests ---- */
 
+/* --ctx helps up to what the model was made for; beyond it positions must count inside the cache.
+ */
+static void say_too_long(const struct engine *e, int32_t need, char why[ENGINE_WHY])
+{
+	const int32_t made = e->model ? e->model->config.ctx_train : need;
+	const int n =
+		snprintf(why, ENGINE_WHY, "%d tokens do not fit a context of %d; ", need, e->info.ctx);
+
+	if (need <= made)
+		snprintf(why + n, ENGINE_WHY - (size_t)n, "see --ctx");
+	else if (!model_turns(e->model))
+		snprintf(why + n, ENGINE_WHY - (size_t)n, "this model was made for %d", made);
+	else
+		snprintf(why + n, ENGINE_WHY - (size_t)n,
+			"this model was made for %d: --ctx %d --visible stream:4+window:%d goes beyond", made,
+			need, made - 4);
+}
+
 /* Says why a request can never fit, or returns false. */
 static bool never_fits(const struct engine *e, const struct request *r, char why[ENGINE_WHY])
 {
@@ -273,8 +291,7 @@ static bool never_fits(const struct engine *e, const struct request *r, char why
 	else if (*form)
 		snprintf(why, ENGINE_WHY, "%s", form);
 	else if (need > e->info.ctx)
-		snprintf(
-			why, ENGINE_WHY, "%d tokens do not fit a context of %d; see --ctx", need, e->info.ctx);
+		say_too_long(e, need, why);
 	else
 		return sched_never_fits(&e->sched, r, why);
 	return true;

@@ -63,6 +63,10 @@ def test_list():
     record("what stands before in this folder", "long.db", 0)
     out = cutaway("sessions", "--find", "folder")[1]
     check("with whole words around them", " · stands before in this folder\n" in out, out)
+    record("a question " + "of many words " * 12 + "to its end", "whole.db", 0)
+    out = cutaway("sessions")[1]
+    os.remove(os.path.join(FOLDER, "whole.db"))
+    check("into a pipe a text is whole", "of many words to its end\n" in out, out)
     os.remove(os.path.join(FOLDER, "long.db"))
     answer, = sqlite3.connect(os.path.join(FOLDER, "old.db")).execute("SELECT CAST(answer AS BLOB) FROM answers").fetchone()
     letters = max(re.findall(rb"[A-Za-z]*", answer), key=len).decode()
