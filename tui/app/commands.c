@@ -205,6 +205,7 @@ static int set_any(const struct command_host *h, const char *arg, struct err *e)
 {
 	const char *from = arg + strspn(arg, "-");
 	size_t n = strcspn(from, " =");
+	struct err own = { 0 };
 	const struct command *of[COMMAND_NAMES];
 	struct command_names l = { 0 };
 	char name[41];
@@ -219,8 +220,11 @@ static int set_any(const struct command_host *h, const char *arg, struct err *e)
 			l.name[l.n++] = c->s->name;
 		}
 	at = command_names_find(&l, name, strlen(name), &n_found);
-	if (at >= 0)
-		return command_run(h, of[at], from + n + strspn(from + n, " ="), e);
+	if (at >= 0) {
+		const int rc = command_run(h, of[at], from + n + strspn(from + n, " ="), &own);
+
+		return rc < 0 ? commands_refused(l.name[at], &own, e) : rc;
+	}
 	if (n_found > 1)
 		return command_names_choose(&l, "set", name, e) ? 0 : -1;
 	return err_set(e, ERR_USAGE, "there is no setting %s: /set alone lists them", name);
@@ -290,6 +294,5 @@ int commands_run(const struct command_host *h, const char *line, struct err *e)
 		return err_no_memory(e, "a command");
 	result = command_run(h, c, arg, &own);
 	free(arg);
-	return result < 0 ? commands_refused(c->act == ACT_SET ? own.text : c->s->name, &own, e)
-					  : result;
+	return result < 0 ? commands_refused(c->s->name, &own, e) : result;
 }

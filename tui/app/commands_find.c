@@ -296,7 +296,7 @@ static int unknown(const struct command_host *h, const char *text, size_t n, str
 {
 	const struct command_alias *a = alias(text, n);
 	const struct command *elsewhere = a ? named(a->command, strlen(a->command)) : named(text, n);
-	char name[41];
+	char name[41], arg[128];
 	const char *near;
 
 	snprintf(name, sizeof name, "%.*s", (int)(n > 40 ? 40 : n), text);
@@ -310,9 +310,13 @@ static int unknown(const struct command_host *h, const char *text, size_t n, str
 		return err_set(e, ERR_USAGE,
 			"/%s needs an engine, and there is none in a replay: see cutaway chat",
 			elsewhere->s->name);
-	return err_set(e, ERR_USAGE, "there is no command /%s%s%s%s%s: /help lists them", name,
+	if (elsewhere && elsewhere->s->when < SETTING_IDLE)
+		return err_set(e, ERR_USAGE, "%s is set %s%s %s", name,
+			elsewhere->s->when == SETTING_OPEN ? "at the start: cutaway chat --" : "by /set ", name,
+			setting_arg(elsewhere->s, arg, sizeof arg));
+	return err_set(e, ERR_USAGE, "there is no command /%s%s%s%s%s /help lists them", name,
 		h->replay ? " in a replay" : "", near ? "; did you mean /" : "", near ? near : "",
-		near ? "?" : "");
+		near ? "?" : ":");
 }
 
 const struct command *commands_named(

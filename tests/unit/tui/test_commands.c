@@ -152,10 +152,11 @@ static void wrong_values_are_told(void **state)
 	/* the engine is not asked */
 	fails("/budget 9999", "/budget 9999: a whole number of rows from 0 to 4096");
 	fails("/prefix-cache yes", "on|off");
-	fails("/slots 4", "no command");
+	fails("/slots 4", "slots is set at the start: cutaway chat --slots N");
+	fails("/pages 4", "pages is set by /set pages N");
 	fails("/set nothing", "no setting nothing");
-	fails("/set nothing 3", "no setting nothing");
-	fails("/set temp 101", "temp 101: a number from 0 to 100");
+	fails("/set nothing 3", "there is no setting nothing: /set alone");
+	fails("/set temp 101", "/temp 101: a number from 0 to 100");
 	fails("/set prefi 3", "could be prefill");
 	fails("/search be 4", "/search be could be best beam");
 	fails("/evict l", "lru lfu");
@@ -169,8 +170,8 @@ static void wrong_values_are_told(void **state)
 	fails("/view pagess", "none is called so");
 	fails("/theme pink", "one of dark|light");
 	fails("/theme", "one of dark|light");
-	fails("/nonsense", "no command");
-	fails("/brake", "did you mean /break?");
+	fails("/frob", "there is no command /frob: /help lists them");
+	fails("/brake", "did you mean /break? /help lists them");
 	fails("/reverse-contnue", "did you mean /reverse-continue?");
 	fails("/verify", "cutaway verify --help");
 	fails("/", "/help");
