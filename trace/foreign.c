@@ -256,7 +256,9 @@ static int quick_check(sqlite3 *db, const char *path, const char *table, struct 
 	int rc = 0;
 
 	text = text ? text : "out of memory";
-	text_cleaned(clean, sizeof clean, text, strlen(text));
+	if (*text == '*' && strchr(text, '\n')) /* the name of the database, on a line of its own */
+		text = strchr(text, '\n') + 1;
+	text_cleaned(clean, sizeof clean, text, strcspn(text, "\n"));
 	if (!s)
 		rc = foreign_fail(db, path, e);
 	else if (strcmp(clean, "ok") != 0)
