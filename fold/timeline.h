@@ -430,10 +430,6 @@ struct tl_split timeline_split(const struct timeline *t);
 struct tl_traffic timeline_traffic(const struct timeline *t, int32_t rank);
 /* Whether the drafts of a step are those of the newest setting. */
 bool timeline_drafter_since(const struct timeline *t, int64_t step);
-/* Bytes a second that the kernels of the newest TL_MEAN steps without prompt rows reached; NaN
- * without data. */
-double timeline_bandwidth(const struct timeline *t);
-
 /* What the newest TL_MEAN timed steps were on average. A step that computed prompt rows and newest
  * tokens at once is neither: its times cannot be divided between the two. */
 enum { TL_DECODE = 1, TL_PREFILL = 2, TL_MIXED = 4 };
@@ -452,4 +448,7 @@ struct tl_sample {
 	struct tl_cost kernels, stage[EV_N_stage];
 };
 struct tl_sample timeline_sample(const struct timeline *t, unsigned phases);
+/* Bytes a second that its kernels read and wrote in the whole time of its steps; NaN without data.
+ * Its part of timeline_peak_bandwidth() is the model bandwidth utilisation, MBU. */
+double timeline_bandwidth(const struct tl_sample *m);
 unsigned timeline_phase(const struct tl_step *s);

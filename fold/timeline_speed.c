@@ -137,20 +137,10 @@ double timeline_peak_bandwidth(const struct timeline *t)
 	return t->roof.n ? t->roof.reads : fmax(start, 0);
 }
 
-double timeline_bandwidth(const struct timeline *t)
+double timeline_bandwidth(const struct tl_sample *m)
 {
-	double bytes = 0, ns = 0;
-
-	for (int32_t i = t->n_steps, n = 0; i-- > 0 && n < TL_MEAN;) {
-		const struct ev_step *s = &t->step[i].s;
-
-		if (s->prefill_rows || s->kernel_ns <= 0 || s->bytes <= 0)
-			continue;
-		n++;
-		bytes += (double)s->bytes;
-		ns += (double)s->kernel_ns;
-	}
-	return ns > 0 ? bytes * SECOND_NS / ns : (double)NAN;
+	return m->wall > 0 && m->kernels.bytes > 0 ? m->kernels.bytes * SECOND_NS / m->wall
+											   : (double)NAN;
 }
 
 unsigned timeline_phase(const struct tl_step *s)

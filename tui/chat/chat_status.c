@@ -20,11 +20,12 @@ static void fields_measured(struct app *a, struct app_status *s)
 {
 	const struct timeline *t = &a->timeline;
 	const struct tl_request *r = timeline_chat(t);
-	double reached = timeline_bandwidth(t), roof = timeline_peak_bandwidth(t);
+	const struct tl_sample decode = timeline_sample(t, TL_DECODE);
+	double reached = timeline_bandwidth(&decode), roof = timeline_peak_bandwidth(t);
 	struct tl_latencies l = { NAN, NAN, NAN, NAN, NAN, NAN };
 
 	if (isfinite(reached) && roof > 0 && reached <= roof)
-		app_field(s, INK_TEXT, "%.0f %% MBU", 100 * reached / roof);
+		app_field(s, INK_TEXT, "%s MBU", view_percent(reached / roof).text);
 	else if (isfinite(reached) && roof > 0)
 		app_field(s, INK_TEXT, "above roof: %.0f > %.0f GB/s", reached / 1e9, roof / 1e9);
 	/* on 80 columns speed and MBU say more */

@@ -296,9 +296,11 @@ static void spec_draw(struct pen *p, const struct timeline *t, struct view_state
 
 	pen_head(p, view_speculation.name, figure_of(t, request, p->r.w < LONG_HEAD).text);
 	if (!groups_newest(t, request, 1, &newest))
-		view_nothing(p, request    ? VIEW_FAR_BACK
-						: is_on(t) ? "nothing drafted yet: the last words have not occurred before"
-								   : "off: `/spec ngram` guesses tokens from the text so far");
+		view_nothing(p, request     ? VIEW_FAR_BACK
+						: !is_on(t) ? "off: `/spec ngram` guesses tokens from the text so far"
+						: !t->n_requests
+							? "nothing drafted yet: nothing was asked"
+							: "nothing drafted yet: the last words have not occurred before");
 	else if (s->zoomed && p->r.h >= 16 && p->r.w >= 60)
 		draw_zoomed(p, t, s);
 	else

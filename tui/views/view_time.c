@@ -150,13 +150,13 @@ static int draw_legend(struct pen *p, int y, const struct tl_sample *m)
 static void draw_head(
 	struct pen *p, const struct timeline *t, const struct tl_sample *m, bool brief)
 {
-	double reached = m->kernels.ns > 0 ? m->kernels.bytes / m->kernels.ns * 1e9 : 0;
+	double reached = fmax(timeline_bandwidth(m), 0);
 	double most = timeline_peak_bandwidth(t);
 	const struct view_text ns = view_ns(m->wall);
 
 	if (m->prefill)
 		view_head(p, view_time.name, "%s a prompt step · %.1f Gop/s", ns.text,
-			m->kernels.ns > 0 ? m->kernels.ops / m->kernels.ns : 0);
+			m->wall > 0 ? m->kernels.ops / m->wall : 0);
 	else if (most > 0 && reached <= most)
 		view_head(p, view_time.name, brief ? "%s · MBU %s" : "%s a step · MBU %s of %s", ns.text,
 			view_percent(reached / most).text, view_rate(most).text);
@@ -272,7 +272,7 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 	double weights = (double)t->session.weight_bytes, most = timeline_peak_bandwidth(t);
 	const char *reported = timeline_setting(t, "roof");
 
-	if (!m->prefill && most > 0 && m->kernels.bytes / m->kernels.ns * 1e9 > most)
+	if (!m->prefill && most > 0 && timeline_bandwidth(m) > most)
 		view_put(p, 0, y++, INK_TEXT,
 			"faster than the roof (%s): that is wrong, for the machine was busy then, or weights "
 			"stay in caches",

@@ -589,7 +589,7 @@ static void random_streams(void **state)
 		check_bounds(&mirror.live);
 		timeline_rate(&mirror.live, 0);
 		timeline_rate(&mirror.live, mirror.live.n_requests ? mirror.live.request[0].id : 1);
-		timeline_bandwidth(&mirror.live);
+		timeline_sample(&mirror.live, TL_DECODE);
 		assert_same_dump(&mirror.live, &mirror.replayed);
 		folded += mirror.live.n_tokens;
 		timeline_free(&mirror.live);
