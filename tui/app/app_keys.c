@@ -268,15 +268,21 @@ static void prompt_key(struct app *a, const struct term_key *k)
 static void say_views_have_keys(struct app *a, int key)
 {
 	if (key == KEY_PASTE_ || (key > ' ' && key < 256 && key != 127))
-		app_say(
-			a, SAY_INFO, "the views have the keys, and this one means nothing to them: ^O to type");
+		app_say(a, SAY_INFO, "%s",
+			a->host.replay
+				? "this key means nothing here: F1 says which do"
+				: "the views have the keys, and this one means nothing to them: ^O to type");
 }
 
+/* With letters of less and vim that nothing here uses; g asks for a step. */
 static int view_key_of(int key)
 {
 	return key == '\r' || key == '\n' ? KEY_ENTER_
 		   : key == ESC               ? KEY_ESC
 		   : key == '\t'              ? KEY_TAB_
+		   : key == 'j'               ? KEY_DOWN_
+		   : key == 'k'               ? KEY_UP_
+		   : key == 'G'               ? KEY_END_
 									  : key;
 }
 

@@ -82,7 +82,8 @@ void popup_draw(struct popup *popup, struct canvas *c)
 	pen_fill(&p, (struct rect){ 0, 0, r.w, r.h });
 	in = pen_sub(&p, (struct rect){ 2, r.h > 4, r.w - 4, 1 });
 	pen_head(&in, popup->title,
-		popup->lines > popup->shown ? "PgUp PgDn scroll · any other key closes" : "any key closes");
+		popup->lines > popup->shown ? "↑ ↓ Space PgUp PgDn scroll · any other key closes"
+									: "any key closes");
 	in = pen_sub(&p, (struct rect){ 0, r.h > 4, r.w, popup->shown + 2 });
 	popup_lines(&in, popup->text, w - 4, c->ascii, popup->scroll);
 	c->cursor_x = c->cursor_y = -1;
@@ -98,10 +99,12 @@ static bool only_closes(int key, bool typing)
 bool popup_key(struct popup *p, int key, bool typing)
 {
 	int last = p->lines - p->shown, page = p->shown > 1 ? p->shown - 1 : 1;
-	int by = key == KEY_UP_                       ? -1
-			 : key == KEY_DOWN_                   ? 1
+	int by = key == KEY_UP_ || key == 'k'         ? -1
+			 : key == KEY_DOWN_ || key == 'j'     ? 1
 			 : key == KEY_PAGE_UP                 ? -page
 			 : key == KEY_PAGE_DOWN || key == ' ' ? page
+			 : key == KEY_HOME_ || key == 'g'     ? -last
+			 : key == KEY_END_ || key == 'G'      ? last
 												  : 0;
 
 	if (by && last > 0) {

@@ -113,7 +113,7 @@ bool chat_past_key(struct app *a, int key)
 		return false;
 	if (key == 'n' || key == 'N') {
 		go_to_mark(a, key == 'n');
-	} else if (a->past && key == KEY_END_) {
+	} else if (a->past && (key == KEY_END_ || key == 'G')) {
 		chat_past_return(a);
 	} else if (a->past && key == KEY_HOME_) {
 		go(a, 0);

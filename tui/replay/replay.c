@@ -193,6 +193,7 @@ static bool time_key(struct app *a, int key)
 	case KEY_PAGE_UP: go(a, player_at(r->player) - PAGE_STEPS); break;
 	case KEY_PAGE_DOWN: go(a, player_at(r->player) + PAGE_STEPS); return true;
 	case KEY_HOME_: go(a, 0); break;
+	case 'G':
 	case KEY_END_:
 		r->playing = false;
 		r->at_end = r->follow;
