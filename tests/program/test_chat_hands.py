@@ -103,8 +103,14 @@ def test_a_key_that_closes_types(suite):
         s.wait("no step that way for which")
         s.keys("F1")
         s.wait("key closes")
+        for key, there in (("G", "q +quits"), ("g", "This is a recorded"), ("j", "q +quits|← +one step")):  # as in a pager
+            s.type(key)
+            s.wait(there)
+        s.wait("key closes")
         s.type("q")  # in a pager it leaves the text, and nothing else
         s.wait("key closes", gone=True)
+        s.type("G")
+        s.wait(r"step (\d+) of \1 ")
         s.keys("F1")
         s.wait("key closes")
         s.type("+")
@@ -388,6 +394,15 @@ def test_a_fork_goes_on_from_the_last(suite):
         said = b"".join(int(i).to_bytes(4, "little") for (i,) in said)
         if not own.startswith(from_d + said):
             raise Failure("the turn after /fork 3 follows another answer than d")
+        context = re.search(r"ctx \d+ of", s.text())[0]
+        enter(s, "/lesson kv-cache")
+        s.wait("lesson off leaves it")
+        enter(s, "/max-tokens 2")
+        s.wait("is now 2")
+        enter(s, "/retry")
+        s.wait(context, gone=True)
+        enter(s, "/lesson off")
+        s.wait(context)  # of the answer from before the lesson, which goes on
         suite.quit(s)
     finally:
         s.close()

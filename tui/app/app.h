@@ -161,9 +161,10 @@ void app_why_here(struct app *a); /* the question that fits the view in focus */
 
 /* app_info.c: the lossy settings in use as a title, "LOSSY window:512 ", or "". */
 struct view_text app_lossy_title(const struct timeline *t);
-/* How full the context of the newest conversation is, "52 of 8,192 ctx". anew: the request after
- * which one was begun, or 0. */
-void app_context(const struct timeline *t, int64_t anew, struct app_status *s);
+/* How full the context is after a request (NULL: there is none), "ctx 52 of 8,192". anew: the
+ * request after which a conversation was begun, or 0. */
+void app_context(
+	const struct timeline *t, const struct tl_request *r, int64_t anew, struct app_status *s);
 /* /info, and in gdb's words "/info break", "/info watch". */
 int app_info(struct app *a, const char *what, struct err *e);
 

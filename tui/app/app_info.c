@@ -12,10 +12,9 @@ struct view_text app_lossy_title(const struct timeline *t)
 												 : view_form("%s", "");
 }
 
-void app_context(const struct timeline *t, int64_t anew, struct app_status *s)
+void app_context(
+	const struct timeline *t, const struct tl_request *r, int64_t anew, struct app_status *s)
 {
-	const struct tl_request *r = timeline_chat(t);
-
 	if (r && t->session.ctx > 0 && !t->attached.on)
 		app_field(s, INK_TEXT, "ctx %s of %s",
 			view_count(r->id == anew ? 0 : r->n_prompt + r->n_tokens).text,

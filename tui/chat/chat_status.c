@@ -56,6 +56,7 @@ void chat_status(struct app *a, struct app_status *s)
 	struct chat *c = a->chat;
 	const struct timeline *t = &a->timeline;
 	const struct tl_step *last = timeline_last_step(t);
+	const struct tl_request *at; /* where the conversation stands, which /undo and lessons move */
 	const double rate = timeline_rate(t, 0);
 
 	if (!c->live.ready) {
@@ -78,7 +79,8 @@ void chat_status(struct app *a, struct app_status *s)
 		app_field(s, INK_TEXT, "%lld events not shown", (long long)t->n_lost);
 	if (isfinite(rate))
 		app_field(s, INK_TEXT, "%4.0f tok/s", rate);
-	app_context(t, a->state.anew, s);
+	at = timeline_request(t, chat_stands_at(a));
+	app_context(t, at ? at : timeline_chat(t), a->state.anew, s);
 	if (c->settings.system && *c->settings.system)
 		app_field(s, INK_TEXT, "system");
 	field_adapter(a, s);

@@ -274,7 +274,7 @@ static void status(struct app *a, struct app_status *s)
 		strftime(clock, sizeof clock, "%H:%M:%S", &tm))
 		app_field(s, INK_TEXT, "%s", clock);
 	app_field(s, INK_BRIGHT, "replay");
-	app_context(&a->timeline, 0, s);
+	app_context(&a->timeline, timeline_chat(&a->timeline), 0, s);
 }
 
 static struct view_text name(struct app *a)
