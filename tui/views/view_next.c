@@ -3,7 +3,7 @@
 
 #include "tui/views/view_util.h"
 
-enum { P_W = 4, RACE_W = 14, BAR_MIN_W = 6, NOTE_W = 14 };
+enum { P_W = 4, RACE_W = 14, BAR_MIN_W = 6, NOTE_W = 14, DRAWN_W = 74 };
 
 /* Columns, from the width of the pen. race: 0 where there is no room for it. */
 struct next_columns {
@@ -226,7 +226,9 @@ static void draw_notes(struct pen *p, const struct timeline *t, const struct tl_
 	}
 	if (!isnan(k->p) && !isnan(k->p_draw)) {
 		view_put(p, 0, y, INK_DIM, "the drawn");
-		view_put(p, x, y++, INK_TEXT, "p %.4f in the model's own distribution; %.4f in the draw",
+		view_put(p, x, y++, INK_TEXT,
+			p->r.w < DRAWN_W ? "p %.4f of the model, %.4f in the draw"
+							 : "p %.4f in the model's own distribution; %.4f in the draw",
 			(double)k->p, (double)k->p_draw);
 	}
 	y += draw_grammar(p, t, r, k, y);

@@ -263,7 +263,7 @@ static void draw_waste(struct pen *p, int y, const struct timeline *t)
 static int put_table(
 	struct pen *p, int y, const struct timeline *t, const struct tl_request *r, int32_t shown)
 {
-	enum { LEFT = 26 };
+	enum { LEFT = 26, MORE = 10 };
 	const int digits = snprintf(NULL, 0, "%d", t->n_pages - 1), step = digits + 1,
 			  held = view_pages_held(r);
 	int x = LEFT;
@@ -280,6 +280,11 @@ static int put_table(
 			x = LEFT;
 			y++;
 		}
+		if (y == p->r.h - 1 && x + step + digits > p->r.w - MORE &&
+			x + (r->n_pages - b) * step - 1 > p->r.w) {
+			view_put(p, x, y, INK_DIM, "+%d more", r->n_pages - b);
+			break;
+		}
 		in.ink = t->page[page].refs > 1 ? INK_BRIGHT : INK_TEXT;
 		in.paper = (uint8_t)view_heat_ink((double)t->page[page].heat);
 		in.attr = page == shown ? ATTR_REVERSE : 0;
@@ -292,19 +297,20 @@ static int put_table(
 /* In the rows below the map: block tables of the newest requests that hold pages. */
 static void draw_tables(struct pen *p, const struct timeline *t, int32_t shown)
 {
-	int y = 1;
+	int y = 1, left = 0;
 
 	if (p->r.h < 2 || p->r.w < TABLES_W)
 		return;
-	for (int32_t i = t->n_requests; i-- > 0 && y < p->r.h;)
-		if (t->request[i].n_pages)
+	for (int32_t i = t->n_requests; i-- > 0;)
+		if (t->request[i].n_pages && y < p->r.h)
 			y = put_table(p, y, t, &t->request[i], shown);
+		else
+			left += t->request[i].n_pages > 0;
 	if (y > 1)
-		view_put(p, 0, 0, INK_DIM,
-			p->r.w < 84
-				? "block tables: pages in the order of the text"
-				: "block tables: the pages of each request in the order of its text; bright: "
-				  "shared");
+		view_put(p, 0, 0, INK_DIM, "block tables: %s%s",
+			p->r.w < 84 ? "pages in the order of the text"
+						: "the pages of each request in the order of its text; bright: shared",
+			left ? view_form(" · +%d more", left).text : "");
 }
 
 /* Rows of the map out of h: it leaves some to the tables, if there are any, that no page in use
@@ -416,4 +422,5 @@ const struct view view_pages = {
 	VIEW(PAGES, pages, "KV pages", 24, 2, 8),
 	.draw = pages_draw,
 	.key = pages_key,
+	.hints = (const struct hint[]){ { "← → ↑ ↓", "page" }, { NULL, NULL } },
 };

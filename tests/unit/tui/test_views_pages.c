@@ -77,6 +77,22 @@ static void tables_where_there_is_room(void **state)
 	timeline_free(&k.t);
 }
 
+static void tables_say_what_they_leave_out(void **state)
+{
+	struct script k;
+
+	(void)state;
+	script_begin(&k, 300, NAN);
+	for (int id = 1; id < 9; id++) {
+		request(&k, id, "words", 40, SKY, 16);
+		for (int i = 0; i < 30; i++)
+			page(&k, 30 * id + i, EV_PAGE_alloc, id, i, 1, false);
+	}
+	has(drawn(&k, &view_pages, 60, 40), "block tables: pages in the order of the text · +1 more");
+	has(drawn(&k, &view_pages, 60, 40), "  60  61  62  63  64 +25 more\n");
+	timeline_free(&k.t);
+}
+
 static void pages_that_are_held_are_shown_first(void **state)
 {
 	struct script k;
@@ -288,6 +304,7 @@ int main(void)
 		cmocka_unit_test(pages_in_ascii_are_letters_and_digits),
 		cmocka_unit_test(pages_that_do_not_fit_are_counted),
 		cmocka_unit_test(tables_where_there_is_room),
+		cmocka_unit_test(tables_say_what_they_leave_out),
 		cmocka_unit_test(pages_that_are_held_are_shown_first),
 		cmocka_unit_test(pages_keys_move_the_cursor),
 		cmocka_unit_test(pages_show_their_history),
