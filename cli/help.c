@@ -336,7 +336,7 @@ void help_completion(void)
 		completion_words(verbs[i]);
 		printf("' ;;\n");
 	}
-	printf("\t*) options='");
+	printf("\t*) options=' help");
 	for (int i = 0; verbs[i]; i++)
 		printf(" %s", verbs[i]->name);
 	completion_words(verbs[0]);

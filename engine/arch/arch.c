@@ -204,8 +204,8 @@ static void choose_ctx(struct arch_file *f, const struct model_config *c)
 		err_set(f->e, ERR_USAGE,
 			"a context of %d is more than the %d tokens this model was made for: ask for at most "
 			"that with --ctx, or for 0, which is the model's own, or for --visible "
-			"stream:4+window:508, which counts positions inside the cache",
-			f->ctx, c->ctx_train);
+			"stream:4+window:%d, which counts positions inside the cache",
+			f->ctx, c->ctx_train, c->ctx_train - 4);
 }
 
 /* Of the norms, by the name of their kind. */

@@ -80,6 +80,7 @@ def test_completion():
                 'printf "%s\\n" "${COMPREPLY[@]}"')
         done = subprocess.run(["bash", "-c", code, "bash", path, "cutaway", *words], capture_output=True)
         return done.stdout.decode().split()
+    check("completion of a verb after help", complete("help", "rep") == ["replay"], complete("help", "rep"))
     check("completion of verbs", complete("rep") == ["replay"], complete("rep"))
     check("completion of a verb's options", complete("tokenize", "--p") == ["--plain"], complete("tokenize", "--p"))
     for name in ("made.db", "made.gguf"):
