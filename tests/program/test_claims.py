@@ -62,9 +62,25 @@ def test_rules():
     kv = dict(kv_token=23040, over=3.0)
     check("a formula that is too large", "3 times too large" in verdict("2.5", kv_heads_all=69120, **kv))
     check("a formula that fits", verdict("2.5", kv_heads_all=23040, **kv) == "holds")
-    cache = dict(equal=True, more_rows=44, slower=5)
+    cache = dict(equal=True, more_rows=44, slower=5, others=Numbers(batch=2.5, bits=3, guesses=1.5))
     check("the cache pays", verdict("0.1", **cache) == "holds")
-    check("other hashes without the cache refute it", verdict("0.1", **{**cache, "equal": False}) != "holds")
+    check("other hashes without the cache refute it, and another trick that pays as much",
+          verdict("0.1", **{**cache, "equal": False}) != "holds" and verdict("0.1", **{**cache, "slower": 4}) != "holds")
+    tree = dict(equal=3, n=3, places=100, several=40, kept=20, second=5, corrected=9)
+    check("completions of which the best is taken; a chain has one", verdict("2.12", **tree) == "holds" and
+          verdict("2.12", **{**tree, "several": 0, "second": 0}) != "holds")
+    longest = dict(steps=9, kept={n: 1 for n in range(5)}, other=0)
+    check("the longest right prefix, and another", verdict("1.21", **longest) == "holds" and
+          verdict("1.21", **{**longest, "other": 2}) == "does not hold here, because 2 steps kept others")
+    check("probabilities at once, and other ones", verdict("4.36", steps=96, apart=5e-7) == "holds" and verdict("4.36", steps=96, apart=1e-3) != "holds")
+    heads = dict(plain=Numbers(tokens=1.2), seen=2.0)
+    check("features that are used, and a matrix that does nothing", verdict("4.39b", **heads, blind=1.2) == "holds" and
+          verdict("4.39b", **heads, blind=2.0) != "holds")
+    check("a cheap batch, and one that costs what its rows cost", verdict("0.7", rows=4.0, cost=span(2.5)) == "holds" and
+          verdict("0.7", rows=4.0, cost=span(3.9)) != "holds")
+    half = dict(ladder=Numbers(half={8: [0.92, 1.005]}), laws=Numbers(large={16: 22.6, 5: 22.7, 4: 23.3}))
+    check("twice the weights in half the bits, with 4 that cost something", verdict("0.27", **half).startswith("holds under: twice") and
+          verdict("0.27", **{**half, "ladder": Numbers(half={8: [0.92, 1.05]})}).startswith("does not hold"))
     kinds = {kind: span(0.9, 1.0, 1.1) for kind in ("chat", "edit", "code", "summary", "document", "turns")}
     fast, n = span(2.0, 2.2, 2.4), dict(equal=18, n=18, tokens=1.5, other=1.2)
     none = dict(kind=kinds, most=kinds["chat"], best="chat", **n)

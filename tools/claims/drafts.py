@@ -13,6 +13,8 @@ FIRST = "SELECT count(*), coalesce(sum(kept), 0) FROM (SELECT max(verdict = 0) A
         "GROUP BY step, request HAVING max(verdict <> 2))"
 
 
+# Their trees are as large as the measured cost of rows allows, so that what is accepted is of the machine, too.
+ADAPTIVE = "eagle", "medusa", "draft"
 KINDS, GROUNDED = "demos/kinds.txt", "demos/grounded.txt"
 
 
@@ -28,6 +30,8 @@ def some_prompts(of_each=3, texts=KINDS):
 @measure("guessing serial most fastest")
 def drafter(name, texts=KINDS):
     """Nine prompts of three kinds, each plainly and with the drafter, by turns."""
+    if name in ADAPTIVE:
+        lab.STACK[-1].timed |= {"tokens", "tokens_of", "accepted", "nodes"}
     speeds, tokens, steps = {}, Counter(), Counter()
     m = Numbers(name=name, equal=0, n=0, first=[0, 0], node_rows=0, verify_steps=0, kernel_ns=0, drafter_ns=0, ns=0)
     for again, (kind, prompt) in enumerate(some_prompts(texts=texts)):
@@ -129,17 +133,68 @@ def beside():
 
 
 @measure()
+def trees():
+    """EAGLE's trees of up to eight guesses, each worth one in a hundred: guesses for the same place, those kept that were not the
+    likeliest of theirs, and tokens of the model where none was right."""
+    m = Numbers(n=0, equal=0, steps=0, nodes=0, places=0, several=0, kept=0, second=0, corrected=0)
+    for _, prompt in some_prompts(1):
+        options = ("--greedy", "--max-tokens", "48")
+        plain, r = run(*options, text=prompt), run(*options, "--spec", "eagle:3,8,1", text=prompt)
+        m.n, m.equal = m.n + 1, m.equal + (plain.lines == r.lines)
+        places = {}
+        for step, parent, q, verdict in r.rows("SELECT step, parent, q, verdict FROM draft ORDER BY step, parent, q DESC"):
+            places.setdefault((step, parent), []).append(verdict == 0)
+        m.steps, m.nodes = m.steps + len({step for step, _ in places}), m.nodes + sum(map(len, places.values()))
+        m.places, m.several = m.places + len(places), m.several + sum(len(x) > 1 for x in places.values())
+        m.kept, m.second = m.kept + sum(map(sum, places.values())), m.second + sum(any(x[1:]) for x in places.values())
+        m.corrected += r.one("SELECT count(*) FROM token JOIN code ON list = 'source' AND value = source WHERE name = 'corrected'")
+    m.nodes /= m.steps
+    return m
+
+
+@measure()
+def unseen():
+    """EAGLE with the matrix that reads the model's features made 0, and as it is, in chains of three: tokens a step."""
+    source, path = os.path.join(lab.ROOT, "demos/models/eagle.gguf"), os.path.join(lab.FOLDER.name, "unseen.gguf")
+    with open(source, "rb") as f:
+        data = bytearray(f.read())
+    begin, size = places_of(source)["fc.hidden.weight"]
+    data[begin:begin + size] = bytes(size)
+    with open(path, "wb") as f:
+        f.write(data)
+    m = Numbers()
+    for name, file in (("seen", source), ("blind", path)):
+        tokens = steps = 0
+        for _, prompt in some_prompts():
+            r = run("--greedy", "--max-tokens", "48", "--spec", f"eagle:{file},3,3,1", text=prompt)
+            t, s = r.rows("SELECT sum(tokens), count(*) FROM step WHERE prefill_rows = 0")[0]
+            tokens, steps = tokens + t, steps + s
+        setattr(m, name, tokens / steps)
+    return m
+
+
+def right(ids, plain, at, n):
+    """Of n guesses from a place on those before the first wrong one."""
+    return next((i for i in range(n) if plain[at + i:at + i + 1] != ids[i:i + 1]), n)
+
+
+@measure()
 def lengths():
-    """A draft model four ahead: how many of the four were kept, step by step; and the least tokens of a step."""
-    kept, given, m = Counter(), [], Numbers(valid=0, tokens=0)
+    """A draft model four ahead: how many of the four were kept, step by step, and how many of them plain decoding has."""
+    kept, given, m = Counter(), [], Numbers(valid=0, tokens=0, other=0)
     for _, prompt in some_prompts(1):
         options = ("--greedy", "--max-tokens", "48")
         r = run(*options, "--spec", "draft:4,4,1", text=prompt)
         kept.update(r.values("SELECT accepted FROM step WHERE prefill_rows = 0 AND draft_rows = 4"))
         given += r.values("SELECT tokens FROM step WHERE prefill_rows = 0")
         ids, plain = (x.values("SELECT id FROM token ORDER BY pos") for x in (r, run(*options, text=prompt)))
+        begin, guesses = r.one("SELECT min(pos) FROM token"), {}
+        for step, pos, guess, verdict in r.rows("SELECT step, pos, id, verdict FROM draft ORDER BY step, nth"):
+            guesses.setdefault(step, []).append((pos - begin, guess, verdict == 0))
+        m.other += sum(sum(x[2] for x in tree) != right([x[1] for x in tree], plain, tree[0][0], len(tree)) for tree in guesses.values())
         m.valid, m.tokens = m.valid + sum(a == b for a, b in zip(ids, plain)), m.tokens + len(plain)
     m.kept, m.steps, m.least, m.most = {n: kept[n] for n in range(5)}, sum(kept.values()), min(given), max(given)
+    m.decoded = len(given)
     return m
 
 
@@ -152,20 +207,20 @@ def itself():
 
 @measure("guess verify gain ratio plain")
 def guessed_and_rejected():
-    """Steps of a chain of four from a draft model whose last guesses were rejected: its time, and that of plain steps."""
+    """Steps of a chain of three from a draft model whose last guesses were rejected: its time, and that of plain steps."""
     sums, plain = Counter(), []
     for _, prompt in some_prompts():
-        r = run("--greedy", "--max-tokens", "48", "--spec", "draft:4,4,1", text=prompt)
-        ours = r.rows("SELECT accepted, drafters_ns, ns - drafters_ns FROM step "
-                      "WHERE prefill_rows = 0 AND draft_rows = 4 AND rejected > 0")
-        for kept, guess, rest in ours:
-            sums.update({(kept, "n"): 1, (kept, "guess"): guess / 1e6, (kept, "verify"): rest / 1e6})
+        r = run("--greedy", "--max-tokens", "48", "--spec", "draft:3,3,1", text=prompt)
+        ours = r.rows("SELECT accepted, tokens, drafters_ns, ns - drafters_ns FROM step "
+                      "WHERE prefill_rows = 0 AND draft_rows = 3 AND rejected > 0")
+        for kept, tokens, guess, rest in ours:
+            sums.update({(kept, "n"): 1, (kept, "tokens"): tokens, (kept, "guess"): guess / 1e6, (kept, "verify"): rest / 1e6})
         p = run("--greedy", "--max-tokens", "48", text=prompt, again="draft")
         plain += p.values(f"SELECT ns / 1e6 FROM step WHERE {DECODE}")
     m = Numbers(plain=statistics.median(plain), at={}, ratio=0)
-    for kept in range(4):
+    for kept in range(3):
         if n := sums[kept, "n"]:
-            x = m.at[kept] = Numbers(n=n, guess=sums[kept, "guess"] / n, verify=sums[kept, "verify"] / n, tokens=kept + 1)
+            x = m.at[kept] = Numbers(n=n, guess=sums[kept, "guess"] / n, verify=sums[kept, "verify"] / n, tokens=sums[kept, "tokens"] / n)
             x.gain = x.tokens * m.plain / (x.guess + x.verify)
             m.ratio = max(m.ratio, (x.guess + x.verify) / m.plain)
     return m
@@ -173,13 +228,20 @@ def guessed_and_rejected():
 
 @measure()
 def window():
-    """Lookahead's pool: n-grams that the model made itself, and those of the text."""
-    own = text = 0
+    """Lookahead's pool: n-grams that the model made itself, and those of the text; first guesses kept, and those of them that the text
+    before did not have after the same token."""
+    own = text = kept = alone = 0
     for _, prompt in some_prompts(1):
         r = run("--greedy", "--max-tokens", "48", "--spec", "lookahead", text=prompt)
         for blob, gram, mine in r.rows("SELECT entered, gram, own FROM window WHERE entered NOT NULL"):
             own, text = own + mine, text + len(blob) // (4 * gram) - mine
-    return Numbers(own=own, text=text)
+        ids = r.values("SELECT id FROM prompt_tokens ORDER BY pos")
+        first = r.one("SELECT min(pos) FROM token") - len(ids)
+        ids += r.values("SELECT id FROM token ORDER BY pos")
+        for pos, guess in r.rows("SELECT pos, id FROM draft WHERE depth = 1 AND verdict = 0"):
+            before = ids[:pos - first]
+            kept, alone = kept + 1, alone + ((before[-1], guess) not in zip(before, before[1:]))
+    return Numbers(own=own, text=text, kept=kept, alone=alone)
 
 
 @measure()
@@ -199,16 +261,20 @@ def overlap(texts=KINDS):
 
 @measure()
 def search(*option):
-    """A search beside one plain sample: tokens of all branches a second; pages with and without sharing."""
-    rates, pages, unshared, branches = [], 0, 0, 0
+    """A search beside one plain sample: tokens of all branches a second; rows of a step, and what it costs; pages with and without
+    sharing."""
+    rates, costs, rows, pages, unshared, branches = [], [], [], 0, 0, 0
+    mean = "SELECT avg({}) FROM step WHERE prefill_rows = 0"
     count = "SELECT count(*) * 1e9 / (SELECT sum(ns) FROM step) FROM token WHERE source <> 6"
     for _, prompt in some_prompts(1):
         options = ("--max-tokens", "48")
         plain, tree = run(*options, text=prompt), run(*options, *option, text=prompt)
         rates.append(tree.one(count) / plain.one(count))
+        costs.append(tree.one(mean.format("ns")) / plain.one(mean.format("ns")))
+        rows.append(tree.one(mean.format("rows")))
         sums = tree.rows("SELECT sum(pages), sum(unshared), max(members) FROM sharing")[0]
         pages, unshared, branches = pages + sums[0], unshared + sums[1], max(branches, sums[2])
-    return Numbers(speed=Range(rates), saved=1 - pages / unshared, branches=branches)
+    return Numbers(speed=Range(rates), cost=Range(costs), rows=sum(rows) / len(rows), saved=1 - pages / unshared, branches=branches)
 
 
 def tally(lines, *options):
@@ -217,18 +283,20 @@ def tally(lines, *options):
     r = batch(["the cat"] * lines, "--model", model, "--raw", "--temp", "1.5", "--top-p", "1", "--top-k", "12", "--max-tokens", "3",
               "--slots", "16", *drafts)
     rejected = r.one("SELECT sum(rejected) FROM step")
-    return Counter(line["ids"][1] for line in r.lines), rejected
+    least = r.one("SELECT min(n) FROM (SELECT count(t.seq) AS n FROM batch b JOIN step s USING (step) LEFT JOIN token t ON t.step = b.step "
+                  "AND t.request = b.request WHERE s.prefill_rows = 0 GROUP BY b.step, b.request)")
+    return Counter(line["ids"][1] for line in r.lines), rejected, least
 
 
 @measure()
 def same_law():
     """The second token of 2,000 answers of a tiny model, plainly and by modified rejection of another one's drafts: chi-square of
-    the two counts."""
-    (plain, _), (drafted, rejected) = tally(2000), tally(2000, "drafts")
+    the two counts; least tokens of a row of a step with drafts."""
+    (plain, _, _), (drafted, rejected, least) = tally(2000), tally(2000, "drafts")
     ids = [i for i in {*plain, *drafted} if plain[i] + drafted[i] >= 10]
     chi = sum((plain[i] - drafted[i])**2 / (plain[i] + drafted[i]) for i in ids)
     free = len(ids) - 1
-    return Numbers(chi=chi, free=free, limit=free + 3.1 * (2 * free)**0.5, rejected=rejected)  # beyond it: one in a thousand
+    return Numbers(chi=chi, free=free, least=least, limit=free + 3.1 * (2 * free)**0.5, rejected=rejected)  # beyond it: one in a thousand
 
 
 @measure()
@@ -242,7 +310,7 @@ def softness():
 
 
 def tensors(path):
-    """Dimensions of the tensors of a GGUF file, by name."""
+    """Dimensions of the tensors of a GGUF file, by name, and where their data begins in the file."""
     size = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # of a value, by its type
     with open(path, "rb") as f:
         def number(how):
@@ -260,7 +328,19 @@ def tensors(path):
         n, keys = struct.unpack("<8xQQ", f.read(24))
         for _ in range(keys):
             text(), skip(number("I"))
-        return {text(): ([number("Q") for _ in range(number("I"))], f.read(12))[0] for _ in range(n)}
+        found, offset = {}, {}
+        for _ in range(n):
+            name = text()
+            found[name] = [number("Q") for _ in range(number("I"))]
+            offset[name] = struct.unpack("<4xQ", f.read(12))[0]
+        return found, {name: (f.tell() + 31) // 32 * 32 + at for name, at in offset.items()}
+
+
+def places_of(path):
+    """Where the data of each tensor begins in a GGUF file, and bytes up to the next."""
+    _, at = tensors(path)
+    ends = sorted([*at.values(), os.path.getsize(path)])
+    return {name: (begin, ends[ends.index(begin) + 1] - begin) for name, begin in at.items()}
 
 
 @measure()
@@ -269,7 +349,7 @@ def files():
     path, model = {n: os.path.join(lab.ROOT, f"demos/models/{n}.gguf") for n in ("eagle", "medusa", "draft")}, shapes()
     m = Numbers(at={n: os.path.getsize(p) / 1e6 for n, p in path.items()}, model=os.path.getsize(lab.MODEL) / 1e6)
     m.ctx, m.kv_model, m.full_model = model.ctx, model.kv_token, model.kv_token * model.ctx / 1e6
-    m.kv = {n: 2 * sum(shape[1] for name, shape in tensors(p).items() if name.endswith(("attn_k.weight", "attn_v.weight")))
+    m.kv = {n: 2 * sum(shape[1] for name, shape in tensors(p)[0].items() if name.endswith(("attn_k.weight", "attn_v.weight")))
             for n, p in path.items()}
     m.full = {n: m.kv[n] * m.ctx / 1e6 for n in path}
     m.most = max((m.at[n] + m.full[n]) / (m.model + m.full_model) for n in path)

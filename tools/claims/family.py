@@ -14,7 +14,7 @@ NAMES = ("multi-head", "grouped", "single", "latent", "shared", "window", "one-g
 KEYS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 VALUES = "0123456789!#$%&()*+,-/:;<=>?@[]^_{|}~"
 LETTERS = [a + b for a in KEYS[:26] for b in KEYS[:26]]  # keys of which there are many
-NAMES = {"recall": KEYS, "many": LETTERS}  # of pairs, by task
+ASKED_OF = {"recall": KEYS, "many": LETTERS}  # names in pairs, by task
 PAIRS, MANY, DEPTHS, ASKED = (4, 8, 16, 32), (4, 16, 64, 256), (64, 1024, 8192), 256
 DELAYS = 16, 64, 256, 1024  # dots between a sign and the question for it
 DEEP, SLOTS, ANSWER = 512, 16, 96  # of the batch: tokens of a prompt, requests, tokens of an answer
@@ -52,7 +52,7 @@ def episode(pairs, draw, names):
 def recall(name, pairs, *options, task="recall"):
     """Share of the signs that come as the likeliest token, with options of `run`. task: recall, or many."""
     draw, name = random.Random(pairs), "single" if name == "grouped" else name  # they have two heads
-    asked = [question for _ in range(ASKED // pairs) for question in episode(pairs, draw, NAMES[task])]
+    asked = [question for _ in range(ASKED // pairs) for question in episode(pairs, draw, ASKED_OF[task])]
     r = batch([text for text, _ in asked], "--model", path(f"{task}-{name}"), "--raw", "--greedy", "--max-tokens", "1", "--slots", "16", *options)
     return sum(line["text"] == asked[line["line"] - 1][1] for line in r.lines) / len(asked)
 
@@ -220,6 +220,7 @@ def later(*names):
     rows = {r["name"]: r for r in lab.table("docs/family_more.csv", "tools/train/family/more.py build/repair/stories.json build/more docs/family_more.csv")}
     m = Numbers(loss={name: float(rows[name]["loss"]) for name in names})
     m.token = {name: int(rows[name]["token_bytes"]) for name in names}
+    m.fixed = {name: int(rows[name]["request_bytes"]) for name in names}
     return m
 
 

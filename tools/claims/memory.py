@@ -1,10 +1,13 @@
 """Measurements of what a sequence keeps and sees: the cache and without it, prefixes, pages, visibility, formats of the cache, models
 with other layers."""
+import array
 import json
+import math
 import os
 import subprocess
 
 import lab
+from drafts import places_of
 from lab import Numbers, Range, batch, measure, run
 from steps import load, questions
 
@@ -24,6 +27,9 @@ def no_cache():
     m.rows, m.rows_off = (r.one("SELECT sum(rows) FROM token") for r in (on, off))
     m.pairs, m.pairs_off = (r.one("SELECT sum(pairs) FROM token") for r in (on, off))
     m.ms, m.ms_off = (Range([ns / 1e6 for ns in r.values("SELECT ns FROM token")[1:]]) for r in (on, off))
+    for name, r, skip in (("power", off, 0), ("power_kept", on, 1)):
+        each = r.rows("SELECT pos, pairs FROM token ORDER BY pos")[skip:]
+        setattr(m, name, math.log(each[-1]["pairs"] / each[0]["pairs"]) / math.log(each[-1]["pos"] / each[0]["pos"]))
     m.more_rows, m.more_pairs, m.slower = m.rows_off / m.rows, m.pairs_off / m.pairs, m.ms_off.median / m.ms.median
     return m
 
@@ -75,8 +81,12 @@ def passages():
     """Twelve questions about one passage, three at a time: pages that several requests read."""
     passage = lab.text_of(200).replace("\n", "\\n")
     r = batch([f"{passage}\\n\\n{q}" for q in questions(12)], "--greedy", "--slots", "3", "--max-tokens", "16")
-    return Numbers(shared=r.one("SELECT max(pages_shared) FROM step"), hit=r.one("SELECT sum(hit) FROM lookup"),
-                   asked=r.one("SELECT sum(asked) FROM lookup"))
+    m = Numbers(shared=r.one("SELECT max(pages_shared) FROM step"), hit=r.one("SELECT sum(hit) FROM lookup"),
+                asked=r.one("SELECT sum(asked) FROM lookup"))
+    taken, begin = "SELECT count(*) FROM page WHERE action = 0 AND block < ?", r.one("SELECT max(hit_pages) FROM lookup")
+    m.stored = r.one(taken, begin) / max(begin, 1)
+    m.again = r.one(taken + " AND request IN (SELECT request FROM lookup WHERE hit > 0)", begin)
+    return m
 
 
 @measure()
@@ -90,8 +100,20 @@ def best_of():
 
 
 @measure()
+def sampled():
+    """Samples of one prompt of 19 tokens, of up to 58: the mean lengths of the instructions that the paper samples (section 6.1)."""
+    text = "Once upon a time there was a small boat that crossed the wide sea every day, and"
+    found = {n: run("--raw", "--best-of", str(n), "--max-tokens", "58", text=text) for n in (2, 4, 6)}
+    m = Numbers(prompt=found[2].one("SELECT n_prompt FROM request"), saved={})
+    for n, r in found.items():
+        pages, unshared = r.rows("SELECT sum(pages), sum(unshared) FROM sharing")[0]
+        m.saved[n] = 1 - pages / unshared
+    return m
+
+
+@measure()
 def few_pages():
-    """What eight requests at once would have been with 40 pages: the engine's own scheduler over the log."""
+    """What 16 requests on eight slots would have been with 24 pages: the engine's own scheduler over the log."""
     wide, few = (lab.report("whatif", load(8).path, "--pages", n)["changed"] for n in ("512", "24"))
     return Numbers(wide=Numbers(**wide), few=Numbers(**few))
 
@@ -118,8 +140,8 @@ def perplexity(*options):
 def windows():
     """Perplexity of a text of some 1,100 tokens where a token sees less than all before it."""
     m = Numbers(full=perplexity(), window=perplexity("--visible", "window:128"))
-    m.sinks = perplexity("--visible", "sinks:4+window:124")
-    m.lost = (m.sinks - m.full) / (m.window - m.full)
+    m.sinks, m.stream = (perplexity("--visible", name + ":4+window:124") for name in ("sinks", "stream"))
+    m.lost = (m.stream - m.full) / (m.window - m.full)
     return m
 
 
@@ -147,11 +169,12 @@ def needle():
 
 @measure()
 def window_pages():
-    """Pages that a request reads with a window of 128 at most, and without."""
-    options = ("--raw", "--greedy", "--max-tokens", "8")
-    full, window = (run(*options, "--visible", v, text=lab.text_of(1024)) for v in ("full", "window:128"))
-    return Numbers(full=full.one("SELECT pages_used FROM step ORDER BY step DESC LIMIT 1 OFFSET 1"),
-                   window=window.one("SELECT pages_used FROM step ORDER BY step DESC LIMIT 1 OFFSET 1"))
+    """Pages that a request reads with a window of 128 at most, and without, after some 512 tokens and 1,024."""
+    def used(visible, tokens):
+        r = run("--raw", "--greedy", "--max-tokens", "8", "--visible", visible, text=lab.text_of(tokens))
+        return r.one("SELECT pages_used FROM step ORDER BY step DESC LIMIT 1 OFFSET 1")
+
+    return Numbers(full=used("full", 1024), window=used("window:128", 1024), full_half=used("full", 512), window_half=used("window:128", 512))
 
 
 @measure()
@@ -170,6 +193,7 @@ def zoo(name, tokens=100):
     m = Numbers(layers=r.one("SELECT n_layers FROM session"), groups=[Numbers(**dict(x)) for x in r.rows("SELECT * FROM memory")])
     used = r.values("SELECT pages_used FROM step WHERE prefill_rows = 0")
     m.early, m.late, m.steps = used[4], used[-2], len(used)
+    m.halves = max(used[:len(used) // 2]), max(used[len(used) // 2:])
     m.weights, m.file = r.rows("SELECT weight_bytes, model_bytes FROM session")[0]
     m.stages = r.values("SELECT stage FROM stage_times")
     m.read = r.one("SELECT avg(bytes) FROM step WHERE prefill_rows = 0")
@@ -265,18 +289,38 @@ def reordered():
                    same=sum(a == b for a, b in zip(*answers)))
 
 
-@measure()
+@measure("times")
 def scored():
-    """One pass over a text of 400 tokens."""
-    s = lab.report("score", os.path.join(lab.ROOT, "tests/data/score.txt"))
-    return Numbers(tokens=len(s["logp"]), ppl=s["perplexity"])
+    """A text that was generated token by token, scored in one pass: probabilities of its tokens both ways."""
+    r, path = run("--raw", "--greedy", "--max-tokens", "96", text="The history of the sea"), os.path.join(lab.FOLDER.name, "scored.txt")
+    ids = r.values("SELECT id FROM prompt_tokens ORDER BY pos") + r.values("SELECT id FROM token ORDER BY pos")
+    p = r.values("SELECT p FROM token ORDER BY pos")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("The history of the sea" + "".join(line["text"] for line in r.lines))
+    s = lab.report("score", path)
+    if s["ids"] != ids:
+        raise ValueError("the text has other tokens than were generated")
+    m = Numbers(tokens=len(p), steps=r.one("SELECT count(*) FROM step"), ppl=s["perplexity"])
+    m.apart = max(abs(math.exp(logp) / one - 1) for logp, one in zip(s["logp"][-len(p):], p))
+    return m
 
 
 @measure()
 def e4m3():
-    """The cache in e4m3, and the greatest of its 256 codes: exponents biased by 7, mantissas of 3 bits, the last code NaN."""
-    codes = [(1 + (c & 7) / 8) * 2.0**((c >> 3) - 7) for c in range(8, 127)]
-    return lab.merge(cache_formats(), greatest=max(codes))
+    """The cache in e4m3; and of weights rounded to it, with a scale a tensor, the largest over the smallest, which is 2**-9 with
+    exponents biased by 7."""
+    path = os.path.join(lab.FOLDER.name, "e4m3.gguf")
+    lab.report("quantize", "--e4m3", "--group", "tensor", "--format", "f32", lab.MODEL, path)
+    m, at = lab.merge(cache_formats(), ratio=0), places_of(path)
+    with open(path, "rb") as f:
+        for layer in range(8):
+            begin, size = at[f"blk.{layer}.ffn_down.weight"]
+            f.seek(begin)
+            sizes = {abs(x) for x in array.array("f", f.read(size // 4 * 4))} - {0.0}
+            m.ratio = max(m.ratio, max(sizes) / min(sizes))
+    os.unlink(path)
+    m.greatest = m.ratio / 512
+    return m
 
 
 @measure()

@@ -33,7 +33,7 @@ def zeros_together(n):
     r = lab.batch(questions(n), "--slots", str(n), "--greedy", "--max-tokens", "32", "--attention-every", "1", "--skip-below", "0.05")
     whole = r.rows("SELECT rows, avg(share) FROM near_zero_values WHERE what = 'together' GROUP BY rows ORDER BY rows DESC")[0]
     alone = r.one("SELECT avg(share) FROM near_zero_values WHERE what = 'kept' AND rows = ?", whole[0])
-    return Numbers(rows=whole[0], any=whole[1], one=alone)
+    return Numbers(rows=whole[0], any=whole[1], one=alone, free=1 - (1 - alone)**whole[0])
 
 
 @measure()

@@ -22,11 +22,12 @@ def sums(r, where):
     m.step_ms = r.one(f"SELECT avg(ns) / 1e6 FROM step WHERE {where}") if steps else 0
     m.hashes = r.values(HASHES)
     m.weights = r.values("SELECT weight_bytes / 1e6 FROM rank ORDER BY rank")
+    m.pages = r.values("SELECT page_bytes / 1e3 FROM rank ORDER BY rank")
     m.bubble = r.one("SELECT 1 - sum(compute_ns) * 1.0 / (count(DISTINCT rank) * (SELECT sum(kernel_ns) FROM step)) FROM traffic")
     return m
 
 
-@measure("slower")
+@measure("slower step_ms")
 def tensor():
     """One rank of two threads, and two ranks of one; then what is sent in other forms, and over a slow link."""
     options, text = ("--raw", "--greedy", "--max-tokens", "48"), "The capital of France is"
@@ -55,7 +56,7 @@ def networked():
     return Numbers(linked=float(ms["--link"]), real=float(ms["real"]), same="the same bits" in told)
 
 
-@measure()
+@measure("bubble")
 def pipeline():
     """Two stages: one request, then eight at once in micro-batches, by the time that ranks compute of a step's kernels."""
     lines = [f"Write one sentence about the number {n}." for n in range(8)]
@@ -76,17 +77,20 @@ def handed():
     return Numbers(**{way: Numbers(**report(*load, *options)["runs"][0]) for way, options in ways.items()})
 
 
-@measure("slower")
+@measure("slower alone busiest")
 def sequence():
-    """A prompt of some 1,500 tokens on two ranks that share its rows, and on one with two threads."""
+    """A prompt of some 1,500 tokens on two ranks that share its rows, and on one with two threads or with one."""
     options, text = ("--raw", "--greedy", "--max-tokens", "4", "--prefill-chunk", "0", "--budget", "2048"), lab.text_of(1500)
-    ratios, where = [], "prefill_rows > 0"
+    ratios, alone, where = [], [], "prefill_rows > 0"
     for again in range(3):
-        pair = [run(*options, *more, text=text, again=again).one(f"SELECT sum(ns) FROM step WHERE {where}")
-                for more in (("--threads", "1", "--sequence-parallel", "2"), ("--threads", "2"))]
-        ratios.append(pair[0] / pair[1])
+        ns = [run(*options, *more, text=text, again=again).one(f"SELECT sum(ns) FROM step WHERE {where}")
+              for more in (("--threads", "1", "--sequence-parallel", "2"), ("--threads", "2"), ("--threads", "1"))]
+        ratios.append(ns[0] / ns[1])
+        alone.append(ns[0] / ns[2])
     r = run(*options, "--threads", "1", "--sequence-parallel", "2", text=text)
-    m = Numbers(two=sums(r, where), slower=Range(ratios))
+    m = Numbers(two=sums(r, where), slower=Range(ratios), alone=Range(alone))
+    computed = r.values("SELECT sum(compute_ns) FROM traffic GROUP BY rank")
+    m.busiest = max(computed) / sum(computed)
     m.equal = r.values(HASHES) == run(*options, "--threads", "2", text=text).values(HASHES)
     m.page_kb = r.one("SELECT page_bytes * 1.0 / page_size / 1e3 FROM memory")
     return m

@@ -58,6 +58,23 @@ def sequences():
 
 
 @measure()
+def kept():
+    """Bytes of the pages of B sequences of S tokens, and by the formula, whose tokens fill whole pages."""
+    m, shape = Numbers(table={}), shapes()
+    for b, s in ((1, 256), (4, 256), (1, 1024), (4, 1024)):
+        text = lab.text_of(b * s * 1.5)
+        r = batch([text[i * len(text) // b:(i + 1) * len(text) // b].replace("\n", " ") for i in range(b)], "--raw", "--greedy",
+                  "--slots", str(b), "--max-tokens", "2", "--no-prefix-cache")
+        tokens = r.values("SELECT n_prompt + 1 FROM request")  # the last token of an answer is not computed
+        held = r.one("SELECT count(DISTINCT request || ':' || block) FROM page WHERE action = 0") * shape.page_bytes
+        filled = sum(-(-n // shape.page_size) for n in tokens) * shape.page_size * shape.kv_formula
+        m.table[b, s] = Numbers(tokens=sum(tokens), held=held, filled=filled)
+    m.equal = all(x.held == x.filled for x in m.table.values())
+    m.counted = ", ".join(f"{b} of {x.tokens // b:,} tokens {x.held / 1e6:.1f} MB" for (b, _), x in m.table.items())
+    return m
+
+
+@measure()
 def heads():
     """The same formula for models with other numbers of heads."""
     found = {}
@@ -175,6 +192,7 @@ def load(slots):
     m.lengths = sorted(r.values("SELECT generated FROM finish"))
     m.rows, m.padded = r.rows("SELECT sum(rows), sum(padded) FROM (SELECT sum(rows) AS rows, count(*) * max(rows) AS padded "
                               "FROM batch GROUP BY step)")[0]
+    m.each = r.one("SELECT max(b.rows) FROM batch b JOIN step s USING (step) WHERE s.prefill_rows = 0 AND s.draft_rows = 0")
     m.path = r.path
     return m
 
@@ -240,6 +258,9 @@ def static_batches():
     m.rate, m.rate_static = m.tokens / seconds[0], m.tokens / sum(r.one("SELECT sum(ns) / 1e9 FROM step") for r in apart)
     m.naive = m.tokens / seconds[1]
     m.gain = m.rate / m.naive
+    m.by_end, m.by_length = (flow.one("SELECT count(*) FROM finish WHERE reason = ?", reason) for reason in (0, 1))
+    lengths = sorted(flow.values("SELECT generated FROM finish"))
+    m.ended = [lengths[len(lengths) * i // 10] for i in (1, 5, 9)]
     return m
 
 
@@ -275,7 +296,9 @@ def memory_sheet():
     """Memory by formula, beside what is counted of 8 requests; and what a published machine would hold."""
     sheet, large = formulas("--sequences", "8", "--depth", "256"), formulas("--machine", "h100", "--sequences", "8", "--depth", "4096")
     used, fits = sheet["memory in use"], large["largest batch that fits"]
-    return Numbers(formula_mb=used.value / 1e6, counted_mb=used.seen / 1e6, apart=abs(used.seen / used.value - 1), fits=int(fits.value))
+    small = formulas("--machine", "rtx4090", "--sequences", "8", "--depth", "4096")["largest batch that fits"]
+    return Numbers(formula_mb=used.value / 1e6, counted_mb=used.seen / 1e6, apart=abs(used.seen / used.value - 1), fits=int(fits.value),
+                   fits_small=int(small.value))
 
 
 def shape(dim, layers, heads, kv_heads, ffn, vocab, kind="Q4_1", head="Q8_0", ctx=8192):
@@ -303,6 +326,7 @@ def formats():
     for kind in ("F32", "F16", "Q8_0", "Q4_1", "Q4_0"):
         m.at[kind] = random_run("135M-" + kind, shape(576, 30, 9, 3, 1536, 49152, kind, kind))
     m.smaller = m.at["F32"].mb / m.at["Q4_0"].mb
+    m.bits_of = {kind: x.mb / m.at["F32"].mb * 32 for kind, x in m.at.items()}
     m.decode = m.at["F32"].ms.median / m.at["Q4_0"].ms.median
     m.decode16 = m.at["F16"].ms.median / m.at["Q4_0"].ms.median
     m.bytes16 = m.at["F16"].mb / m.at["Q4_0"].mb
@@ -312,6 +336,17 @@ def formats():
     m.bits = m.file / m.at["F32"].mb * 32
     m.prompt = m.at["Q4_0"].prompt_tok_s / m.at["Q8_0"].prompt_tok_s
     m.prompt16 = m.at["Q8_0"].prompt_tok_s / m.at["F16"].prompt_tok_s
+    return m
+
+
+@measure()
+def intensities():
+    """Gate and up products of 16 bits a weight, random, in the shape of SmolLM2-135M: operations a byte by sequences at once."""
+    path, m = lab.random_model("135M-F16", *shape(576, 30, 9, 3, 1536, 49152, "F16", "F16")), Numbers(at={})
+    for n in (1, 4, 16):
+        r = batch([f"a {i}" for i in range(n)], "--model", path, "--raw", "--greedy", "--slots", str(n), "--max-tokens", "8",
+                  "--no-prefix-cache")
+        m.at[n] = a_byte(r, "gate_up", f"{DECODE} AND rows = {n}")
     return m
 
 
@@ -341,6 +376,9 @@ def together(heads, depth, n):
                    mb=r.one(f"SELECT avg(bytes) / 1e6 FROM step WHERE {where}"))
 
 
+GPU_BYTES = {"135M": 0.097e9, "8B-Q4_1": 4.69e9}  # of the weights that a token reads (docs/performance.md)
+
+
 @measure()
 def on_gpu():
     """What a GPU took, when there was one: ms a token, what 16 and 64 sequences take for one, prompts of 8 bits for 16."""
@@ -348,7 +386,7 @@ def on_gpu():
     tok_s = {(row["model"], row["figure"]): float(row["value"]) for row in rows}
     one = {model: tok_s[model, "decode_tok_s"] for model in ("135M", "1B-Q4_1", "8B-Q4_1")}
     return Numbers(gpu=rows[0]["machine"].split(",")[0], gpu_ms={model: 1000 / x for model, x in one.items()},
-                   gpu_time=one["135M"] / one["8B-Q4_1"],
+                   gpu_time=one["135M"] / one["8B-Q4_1"], gpu_bytes=GPU_BYTES["8B-Q4_1"] / GPU_BYTES["135M"],
                    gpu16=16 * one["135M"] / tok_s["135M", "batch16_tok_s"], gpu64=64 * one["135M"] / tok_s["135M", "batch64_tok_s"],
                    gpu_prompt=tok_s["1B-Q8_0", "prefill_tok_s"] / tok_s["1B-F16", "prefill_tok_s"])
 
@@ -359,6 +397,7 @@ def swept():
     found = {(n, depth): [together(heads, depth, n) for heads in (16, 2)] for n in (1, 8) for depth in (256, 1024, 4096)}
     at = {key: Numbers(time=many.ms.median / few.ms.median, bytes=many.mb / few.mb) for key, (many, few) in found.items()}
     m = Numbers(fast=", ".join(f"{n} at once and {depth:,} deep" for (n, depth), x in at.items() if x.time > 1.5) or "nowhere")
+    m.deep = all(x.time > 1.5 for (_, depth), x in at.items() if depth == 4096)
     m.everywhere, m.somewhere = all(x.time > 1.5 for x in at.values()), any(x.time > 1.5 for x in at.values())
     m.table = "; ".join(f"{n} at once, {depth:,} deep: {x.time:.2f} ({x.bytes:.2f})" for (n, depth), x in at.items())
     return m
@@ -404,15 +443,18 @@ def beyond():
 
 @measure()
 def threads():
-    """Pairs of runs with one thread and two."""
-    found = {"decode": [], "prompt": []}
-    for again in range(3):
-        options = ("--raw", "--greedy", "--max-tokens", "32", "--threads")
-        one, two = (run(*options, n, text=lab.text_of(512), again=again) for n in "12")
-        for name, where in (("decode", DECODE), ("prompt", "prefill_rows > 0")):
-            ns = [r.one(f"SELECT sum(ns) FROM step WHERE {where}") for r in (one, two)]
-            found[name].append(ns[0] / ns[1])
-    return Numbers(decode=Range(found["decode"]), prompt=Range(found["prompt"]))
+    """Pairs of runs with one thread and two, after prompts of about so many tokens: by length, how many times as fast two are."""
+    m = Numbers(prompt={}, decode={})
+    for tokens in (16, 64, 512, 2048):
+        found = {"decode": [], "prompt": []}
+        for again in range(3):
+            options = ("--raw", "--greedy", "--max-tokens", "32", "--threads")
+            one, two = (run(*options, n, text=lab.text_of(tokens), again=again) for n in "12")
+            for name, where in (("decode", DECODE), ("prompt", "prefill_rows > 0")):
+                ns = [r.one(f"SELECT sum(ns) FROM step WHERE {where}") for r in (one, two)]
+                found[name].append(ns[0] / ns[1])
+        m.prompt[tokens], m.decode[tokens] = Range(found["prompt"]), Range(found["decode"])
+    return m
 
 
 @measure()

@@ -42,7 +42,8 @@ def lengths_of_load():
     answers, prompts = ([int(row[name]) for row in rows] for name in ("generated", "prompt"))
     bins = [sum(low <= n < 2 * low for n in answers) / len(answers) for low in (32, 64, 128, 256, 512)]
     m = Numbers(answers=[at(answers, share) for share in (0.1, 0.5, 0.9)], prompts=[at(prompts, share) for share in (0.1, 0.5, 0.9)],
-                below=sum(n < 32 for n in answers) / len(answers), bins=bins, padding=1 - run.used_tokens / run.padded_tokens)
+                below=sum(n < 32 for n in answers) / len(answers), bins=bins, padding=1 - run.used_tokens / run.padded_tokens,
+                filled=run.used_tokens / run.reserved_tokens, in_pages=run.used_tokens / run.paged_tokens)
     m.histogram = ", ".join(f"from {32 << i}: {share:.0%}" for i, share in enumerate(bins))
     return m
 
@@ -53,7 +54,12 @@ def static_arrivals():
     options = ("--kind", "chat", "--requests", "2000", *SHORT)
     flow, static = counted(*options, "--rate", "3", "--policies", "fcfs,static")
     early = counted(*options, "--rate", "1", "--policies", "fcfs,static")
-    return Numbers(flow=flow, static=static, few=early[0], few_static=early[1], slower=static.e2e_p50_s / flow.e2e_p50_s,
+
+    def fill(rate):
+        came = sorted(float(row["arrived_s"]) for row in requests(f"early-{rate}.csv", *options, "--rate", rate))
+        return at([came[i + 7] - came[i] for i in range(0, len(came) - 7, 8)], 0.5)
+
+    return Numbers(flow=flow, static=static, few=early[0], few_static=early[1], fill=fill("1"), fill_3=fill("3"), slower=static.e2e_p50_s / flow.e2e_p50_s,
                    later=early[1].ttft_p50_s / early[0].ttft_p50_s)
 
 
@@ -70,15 +76,18 @@ RATIOS = ("0.3", "1", "2", "4")
 @measure()
 def served_ratios():
     """text-generation-inference's ratio alone (the limit of tokens out of reach), and with its limit of 20."""
-    def under(limit):
-        options = ("--kind", "chat", "--requests", "2000", "--rate", "3", *SHORT, "--policy", "tgi", "--max-waiting-tokens", limit)
+    def under(limit, rate="3"):
+        options = ("--kind", "chat", "--requests", "2000", "--rate", rate, *SHORT, "--policy", "tgi", "--max-waiting-tokens", limit)
         return [counted(*options, "--waiting-served-ratio", ratio)[0] for ratio in RATIOS]
 
-    alone, limited = under("100000"), under("20")
+    alone, limited, crowd = under("100000"), under("20"), under("100000", "8")
+    queues = [r.queue_max for r in alone]
     waits, gaps = [r.ttft_p50_s for r in alone], [r.itl_p99_s for r in alone]
-    m = Numbers(alone=alone, limited=limited, ratios=RATIOS, decides=waits == sorted(waits) and waits[-1] > 1.5 * waits[0])
+    m = Numbers(alone=alone, limited=limited, ratios=RATIOS, decides=waits == sorted(waits) and waits[-1] > 1.5 * waits[0] and
+                queues == sorted(queues) and queues[-1] > 1.5 * queues[0])
     m.longest = ", ".join(f"{r.queue_max} ({r.running_max} running)" for r in alone)
-    m.limits = all(r.queue_max <= float(ratio) * r.running_max for r, ratio in zip(alone, RATIOS))
+    m.crowd = ", ".join(f"{r.queue_max} ({r.running_max} running)" for r in crowd)
+    m.limits = all(r.queue_max <= float(ratio) * r.running_max for r, ratio in zip(alone + crowd, RATIOS * 2))
     m.table = "; ".join(f"{ratio}: {r.ttft_p50_s:.2f} s and {r.ttft_p99_s:.1f} s, {1e3 * gap:.0f} ms"
                         for ratio, r, gap in zip(RATIOS, alone, gaps))
     return m

@@ -84,7 +84,10 @@ def ladder():
     m = Numbers(**{name: [float(r[name] or "nan") for r in rows] for name in rows[0] if name != "size"})
     m.sizes = ", ".join(r["size"] for r in rows)
     m.grows = m.worst[-1] / m.worst[0]
-    m.said = {name: ", ".join(f"{x:.2f}" for x in getattr(m, name)) for name in ("worst", "down", "int8_tensor", "int8_token")}
+    m.said = {name: ", ".join(f"{x:.{places}f}" for x in getattr(m, name)) for name, places in
+              (("worst", 2), ("down", 2), ("int8_tensor", 4), ("int8_token", 4), ("qkv", 1), ("rtn_3", 4), ("awq_3", 4))}
+    m.half = {bits: [fewer / more for more, fewer in zip(getattr(m, f"ppl_{bits}"), getattr(m, f"ppl_{bits // 2}")[1:])] for bits in (8, 6)}
+    m.halves = {bits: ", ".join(f"{x:.3f}" for x in ratios) for bits, ratios in m.half.items()}
     for bits in (4, 3):
         m.said[bits] = ", ".join(f"{a / b:.3f}" for a, b in zip(getattr(m, f"ppl_{bits}"), m.ppl_8))
     m.guessed = ", ".join(f"{x:.0%}" for x in m.kept[1:])

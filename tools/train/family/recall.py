@@ -6,8 +6,8 @@ letters in another order, each followed by its sign, which is what is asked. *ma
 of two letters, which are one token; longer episodes come once the shorter are known, or a quarter of the training later. *delay* is of
 synthetic long context: a sign, so many dots (learnt with any number up to those that are asked), a question mark, and the sign again.
 All is text, so the program can ask the same. No episode of recall occurs twice.
-Whether and when it is learnt depends on the start and the rate, so there are up to three trainings of up to 2,400 steps, and
-the best stays: into OUT go TASK-NAME.pt and .csv, of each training the loss by step and the share recalled. One thread."""
+Whether and when it is learnt depends on the start and the rate, so there are up to three trainings of up to 2,400 steps (of *many* one),
+and the best stays: into OUT go TASK-NAME.pt and .csv, of each training the loss by step and the share recalled. One thread."""
 import argparse
 import csv
 import os
@@ -118,7 +118,7 @@ def main():
     with open(path + ".csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["seed", "rate", "step", "loss", *(f"recalled of {n}" for n in task.sizes)])
-        for seed, rate in enumerate(RATES, 1):
+        for seed, rate in enumerate(RATES[:1] if task.by_size else RATES, 1):
             if best >= len(task.sizes) * LEARNT:
                 break
             model = Family(task.shape, args.name, seed)
