@@ -108,6 +108,15 @@ static void meet_peer(struct mpi_peer *p, const struct hello *its, const struct 
 	p->gone = p->fd < 0 && errno == ESRCH;
 }
 
+/* Rank 0 says why; it would be killed before, since mpirun ends all when one of them ends. */
+static void let_first_say(void)
+{
+	struct pollfd first = { mpi_world.peer[0].fd, POLLIN, 0 };
+
+	if (mpi_world.rank)
+		poll(&first, 1, 2000);
+}
+
 static int meet(struct err *e)
 {
 	struct hello all[TRANSPORT_RANKS], own = own_hello();
@@ -121,12 +130,14 @@ static int meet(struct err *e)
 	for (int32_t r = 0; r < mpi_world.n; r++)
 		meet_peer(&mpi_world.peer[r], &all[r], &own);
 	for (int32_t r = 1; r < mpi_world.n; r++)
-		if (strcmp(all[r].version, all[0].version) || all[r].arithmetic != all[0].arithmetic)
+		if (strcmp(all[r].version, all[0].version) || all[r].arithmetic != all[0].arithmetic) {
+			let_first_say();
 			return err_set(e, ERR_USAGE,
 				"rank %d on %s is cutaway %s (arithmetic %lld), rank 0 is %s (%lld): all have to "
 				"be of one version",
 				r, all[r].host, all[r].version, (long long)all[r].arithmetic, all[0].version,
 				(long long)all[0].arithmetic);
+		}
 	return 0;
 }
 

@@ -313,6 +313,7 @@ def test_scrolled_up(suite):
             suite.ask(s, "tell me", n)
         enter(s, "/pause")
         enter(s, "go on")
+        s.wait("paused: F5 goes on")  # it is asked: else there would be nothing to step
         enter(s, "/step 40")
         s.wait(r"step 440\b")
         s.keys("PPage")
