@@ -19,6 +19,7 @@ recalling="multi-head single latent shared window one-global mamba2 based jamba 
 	for name in $members; do echo "member.py $name $DATA --seed 1"; done
 	echo "member.py diffusion $DATA --size 2M --steps 3000"
 	for name in $recalling; do echo "recall.py $name $DATA"; done
+	for name in multi-head window one-global mamba2 based jamba; do echo "recall.py $name $DATA --task many"; done
 	echo "recall.py s4d $DATA --task delay"
 	echo "mend.py mend-small $DATA --steps 2000"
 	# what is close, and what is compared with it, is trained three times
