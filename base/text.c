@@ -427,10 +427,12 @@ size_t text_line(const char *text, int w, bool ascii, size_t *next)
 	return at;
 }
 
-void text_wrapped(FILE *out, const char *text, int w, int indent)
+enum { PAGE_W = 78 }; /* of a terminal of 80 columns */
+
+void text_wrapped(FILE *out, const char *text, int indent)
 {
 	for (size_t next; *text; text += next) {
-		const size_t n = text_line(text, w - indent, false, &next);
+		const size_t n = text_line(text, PAGE_W - indent, false, &next);
 
 		fprintf(out, "%.*s\n%*s", (int)n, text, text[next] ? indent : 0, "");
 	}

@@ -74,8 +74,8 @@ char *text_shell(const char *text);
  * there is a space, else after a | of choices; *next: where the line after begins (past a space or
  * a newline; 0 only at the end of text). */
 size_t text_line(const char *text, int w, bool ascii, size_t *next);
-/* The text in lines of at most w columns, of which each further one is indented so far. */
-void text_wrapped(FILE *out, const char *text, int w, int indent);
+/* The text for a terminal of 80 columns, each line but the first indented so far. */
+void text_wrapped(FILE *out, const char *text, int indent);
 /* A clean copy on one line in buf, cut to fit; "" if memory ran out. Returns buf. */
 const char *text_cleaned(char *buf, size_t cap, const char *text, size_t size);
 /* Appends as printf does, cut to fit; `between` comes before it unless buf is "". */

@@ -5,7 +5,7 @@
 #include "base/version.h"
 #include "cli/cli.h"
 
-enum { WIDTH = 78, OPTION_DOC = 27, VERB_DOC = 32 };
+enum { OPTION_DOC = 27, VERB_DOC = 32 };
 static const char help_group[] = "Help";
 
 /* Exit statuses, in order of their numbers. */
@@ -32,9 +32,9 @@ static void print_row(const char *before, const char *left, int at, const char *
 
 	printf("%s", before);
 	if (room < 0)
-		text_wrapped(stdout, left, WIDTH, begin + 2);
+		text_wrapped(stdout, left, begin + 2);
 	printf("%s%*s", room < 0 ? "" : left, room < 0 ? at : room + 2, "");
-	text_wrapped(stdout, doc, WIDTH, at);
+	text_wrapped(stdout, doc, at);
 }
 
 /* "top-k K", or with another name "greedy". Returns buf. */
@@ -144,7 +144,7 @@ static void print_program(void)
 	text_wrapped(stdout,
 		"Options may stand before or after operands. `cutaway VERB --help` lists those of a verb, "
 		"`man cutaway` has it all.",
-		WIDTH, 0);
+		0);
 	printf("\nExamples\n");
 	for (int i = 0; verbs[i]; i++)
 		printf("  %s\n", part_of(verbs[i], EXAMPLE));
@@ -163,7 +163,7 @@ void help_print(const struct verb *v)
 	}
 	snprintf(usage, sizeof usage, "Usage: cutaway %s [OPTION]...%s%s", v->name,
 		*v->operands ? " " : "", v->operands);
-	text_wrapped(stdout, usage, WIDTH, 4);
+	text_wrapped(stdout, usage, 4);
 	printf("\n%s\n", part_of(v, DOC));
 	printf("\nExample\n  %s\n", part_of(v, EXAMPLE));
 	each_option(v, print_grouped);

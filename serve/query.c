@@ -3,10 +3,8 @@
  * (engine/settings/settings.h), so each of its rows is a field. */
 #include "serve/dialect.h"
 
-enum {
-	STOP_BYTES = 1024 /* recorded with each request */,
-	TEXT_TOKENS = 16 /* as OpenAI has it */
-};
+/* Stops are recorded with each request; of /v1/completions OpenAI has so few tokens. */
+enum { STOP_BYTES = 1024, TEXT_TOKENS = 16 };
 
 #define MOST_EXACT 9007199254740992.0 /* 2^53: of whole numbers that are doubles */
 

@@ -55,8 +55,9 @@ struct history_request {
 	int32_t longest; /* longest of all takes, or where a diffusion model's answer would end */
 	enum ev_code_pooling pooling; /* embed: of its row, which is the vector's */
 	bool denoised;                /* a diffusion model's answer */
-	int finish;                   /* EV_FINISH_x, or -1: it had not ended */
-	int64_t forced_pos;           /* fork: position of the token that the user forced, or -1 */
+	bool cut;   /* the beginning of its prompt alone is there, as of one refused for its length */
+	int finish; /* EV_FINISH_x, or -1: it had not ended */
+	int64_t forced_pos; /* fork: position of the token that the user forced, or -1 */
 	int32_t priority, deadline;
 	int32_t bound_from; /* position of the first token that its grammar rules; 0: there is none */
 	char *text, *user, *spec, *stop, *grammar; /* as recorded; "" if absent */

@@ -149,15 +149,6 @@ static bool copy_texts(struct history_request *r, const struct ev_request *q)
 	return r->text && r->user && r->stop && r->spec && r->grammar && r->adapter && r->why;
 }
 
-static const char shorter[] = "its prompt is not of the length it says";
-
-/* Of one that is refused for its length the engine tells so many tokens and no more. */
-static bool is_cut(const struct history_request *r)
-{
-	return r->finish == EV_FINISH_refused && r->n_prompt == EV_PROMPT_REFUSED && !r->n_rows &&
-		   !strncmp(r->broken, shorter, sizeof shorter - 1);
-}
-
 static int on_request(struct history *h, int64_t seq, const struct ev_request *q, struct err *e)
 {
 	struct history_request *r;
@@ -183,8 +174,9 @@ static int on_request(struct history *h, int64_t seq, const struct ev_request *q
 		.bound_from = (int32_t)(q->bound_from > 0 ? clamp(q->bound_from, 1, INT32_MAX) : 0) };
 	if (!copy_prompt(h, r, q->prompt) || !copy_texts(r, q))
 		return no_memory(h, e);
+	r->cut = q->n_prompt != r->n_prompt && r->n_prompt == EV_PROMPT_REFUSED;
 	if (q->n_prompt != r->n_prompt)
-		broke(r, shorter, r->n_prompt);
+		broke(r, "its prompt is not of the length it says", r->n_prompt);
 	if (r->kind == EV_REQUEST_KIND_verify) /* of a verification itself */
 		broke(r, "the tokens it was given are not recorded", r->n_prompt);
 	r->n = r->longest = r->n_prompt;
@@ -202,7 +194,7 @@ static int on_finish(struct history *h, const struct ev_finish *f, struct err *e
 	r->why = copy_text(f->why);
 	if (!r->why)
 		return no_memory(h, e);
-	if (is_cut(r))
+	if (r->finish == EV_FINISH_refused && r->cut && !r->n_rows)
 		r->broken[0] = '\0';
 	if (r->kind != EV_REQUEST_KIND_score && f->generated != r->n - r->n_prompt)
 		broke(r, "tokens are missing", r->n);

@@ -188,8 +188,6 @@ bool lesson_entry(int i, struct lesson_entry *out)
 	return true;
 }
 
-enum { LIST_W = 78 };
-
 void lesson_list(FILE *out)
 {
 	struct lesson_entry l;
@@ -202,6 +200,6 @@ void lesson_list(FILE *out)
 		topic = l.topic;
 		fprintf(out, "%2d  %-29s %5s %6d %10d %8d\n    ", i + 1, l.name, l.read, l.pages,
 			l.questions, l.minutes);
-		text_wrapped(out, *l.title ? l.title : "-", LIST_W, 4);
+		text_wrapped(out, *l.title ? l.title : "-", 4);
 	}
 }

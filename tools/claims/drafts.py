@@ -173,11 +173,6 @@ def unseen():
     return m
 
 
-def right(ids, plain, at, n):
-    """Of n guesses from a place on those before the first wrong one."""
-    return next((i for i in range(n) if plain[at + i:at + i + 1] != ids[i:i + 1]), n)
-
-
 @measure()
 def lengths():
     """A draft model four ahead: how many of the four were kept, step by step, and how many of them plain decoding has."""
@@ -191,7 +186,8 @@ def lengths():
         begin, guesses = r.one("SELECT min(pos) FROM token"), {}
         for step, pos, guess, verdict in r.rows("SELECT step, pos, id, verdict FROM draft ORDER BY step, nth"):
             guesses.setdefault(step, []).append((pos - begin, guess, verdict == 0))
-        m.other += sum(sum(x[2] for x in tree) != right([x[1] for x in tree], plain, tree[0][0], len(tree)) for tree in guesses.values())
+        m.other += sum(sum(kept for _, _, kept in g) != len(os.path.commonprefix([[guess for _, guess, _ in g], plain[g[0][0]:]]))
+                       for g in guesses.values())
         m.valid, m.tokens = m.valid + sum(a == b for a, b in zip(ids, plain)), m.tokens + len(plain)
     m.kept, m.steps, m.least, m.most = {n: kept[n] for n in range(5)}, sum(kept.values()), min(given), max(given)
     m.decoded = len(given)
