@@ -117,7 +117,7 @@ static void wait_for_work(struct actor *a)
 	int64_t left;
 
 	pthread_mutex_unlock(&a->lock);
-	left = engine_expire_pins(a->engine);
+	left = engine_rest(a->engine);
 	pthread_mutex_lock(&a->lock);
 	if (!STAILQ_EMPTY(&a->asked) || a->stop || may_step(a))
 		return;

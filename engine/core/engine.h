@@ -64,7 +64,6 @@ struct engine_info {
 	bool from_packed_cache; /* the packed weights were read from the cache */
 	int64_t params;         /* weights of the model, each counted once */
 	int64_t memory_bytes;   /* of the machine; 0: not known, as on a device */
-	double read_bandwidth;  /* bytes a second; 0: not measured */
 	const struct chat_template *chat;
 	bool chat_known;
 	bool diffusion; /* it answers by denoising (engine/diffuse/canvas.h): there is no next token */
@@ -125,9 +124,10 @@ int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t force
 int32_t engine_pins(struct engine *e, struct engine_pin *out, int32_t cap);
 /* False: there is no such pin. */
 bool engine_unpin(struct engine *e, int64_t pin);
-/* Pins whose time is over end; every step does that, too. Nanoseconds until the next one's;
- * INT64_MAX: there is none. */
-int64_t engine_expire_pins(struct engine *e);
+/* What can wait until nobody asks for anything: pins whose time is over end, which every step does,
+ * too, and if nothing runs hooks work (rest of step_hooks.h), less than a second. Nanoseconds until
+ * the next pin's end; INT64_MAX: there is none. */
+int64_t engine_rest(struct engine *e);
 
 /* Runs one step. 1: done; 0: nothing to do; -1: the engine cannot go on: its device failed, and all
  * requests have ended with reason failed. */

@@ -39,8 +39,6 @@ void engine_emit_session(struct engine *e)
 		s->pages += e->memory.pages[g].n_pages;
 	s->page_size = e->memory.page_size;
 	s->page_bytes = (int64_t)e->memory.pages[e->memory.primary].page_bytes;
-	if (i->read_bandwidth > 0)
-		s->read_bandwidth = i->read_bandwidth;
 	s->params = i->params ? i->params : EV_NULL_I;
 	s->memory_bytes = i->memory_bytes ? i->memory_bytes : EV_NULL_I;
 	stream_emit(&e->stream, &ev);

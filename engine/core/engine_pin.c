@@ -41,10 +41,12 @@ bool engine_unpin(struct engine *e, int64_t pin)
 	return p;
 }
 
-int64_t engine_expire_pins(struct engine *e)
+int64_t engine_rest(struct engine *e)
 {
 	int64_t first = INT64_MAX;
 
+	if (engine_idle(e))
+		for_hooks(e, h, rest) h->ops->rest(e, h->state);
 	sched_pins_expire(&e->sched);
 	for (int32_t i = 0; i < e->prefix.n_pins; i++)
 		if (e->prefix.pin[i].ends_ns < first)

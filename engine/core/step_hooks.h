@@ -44,6 +44,9 @@ struct step_hooks {
 	/* No request runs or waits: spend some milliseconds on that work. */
 	void (*wait)(struct engine *e, void *state);
 
+	/* Nothing runs, waits or is busy, and nobody asks for anything (engine_rest). */
+	void (*rest)(struct engine *e, void *state);
+
 	/* A step begins; nothing is planned. */
 	void (*begin)(struct engine *e, void *state);
 	/* No request got a row: a hook that holds pages it does not need releases some. */

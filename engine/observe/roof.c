@@ -2,33 +2,30 @@
  * multiply-adds a second.
  *
  * One measurement shows only the bandwidth that was free at that moment, so the best of all counts,
- * and the spread is reported. The start waits for a short one, of reads alone; all is measured on
- * request, once nothing runs after the first steps, and after steps whose kernels read faster than
- * the roof: then it was too low. Where weights stay in a cache no measurement of memory helps, so
- * this ends after a few. Thread: the engine's. */
+ * and the spread is reported. They are measured when nothing runs: first after the start, which
+ * does not wait for it, then on request and after steps whose kernels read faster than the roof,
+ * for then it was too low. Where weights stay in a cache no measurement of memory helps, so this
+ * ends after a few. Thread: the engine's. */
 #include "engine/observe/roof.h"
 
 #include "base/text.h"
 #include "engine/core/engine_impl.h"
 
-enum { MOST_BY_ITSELF = 8, SHORT_PASSES = 4, PASSES = 16 };
+enum { MOST_BY_ITSELF = 8, PASSES = 16 };
 static const size_t bytes_read = (size_t)256 << 20;
 
-/* whole: the arithmetic, too, and more passes over memory. */
-static void read_roof(struct engine *e, struct engine_roof *r, bool whole)
+static void read_roof(struct engine *e, struct engine_roof *r)
 {
-	r->read = k_measure_read(e->kernels, bytes_read, whole ? PASSES : SHORT_PASSES, &r->worst);
+	r->due = false;
+	r->read = k_measure_read(e->kernels, bytes_read, PASSES, &r->worst);
 	if (r->read <= 0)
 		return;
-	if (whole) {
-		r->ints = 2 * k_measure_int(e->kernels);
-		r->floats = 2 * k_measure_float(e->kernels);
-	}
+	r->ints = 2 * k_measure_int(e->kernels);
+	r->floats = 2 * k_measure_float(e->kernels);
 	r->best = fmax(r->best, r->read);
 	r->least = r->n ? fmin(r->least, r->worst) : r->worst;
 	r->n++;
 	r->step = e->n_steps;
-	r->due = !whole;
 	snprintf(r->words, sizeof r->words,
 		"%.2f GB/s, best of %d reading%s from %.2f, the last after step %lld", r->best / 1e9, r->n,
 		plural(r->n), r->least / 1e9, (long long)r->step);
@@ -50,13 +47,21 @@ static void roof_emitted(struct engine *e, void *state, const struct ev_step *s)
 {
 	struct engine_roof *r = state;
 
+	(void)e;
 	if (r->n && !s->prefill_rows && s->kernel_ns > 0 &&
 		(double)s->bytes * 1e9 > r->best * (double)s->kernel_ns)
-		r->due = true;
-	if (!r->due || r->n > MOST_BY_ITSELF || !engine_idle(e))
+		r->due = r->n <= MOST_BY_ITSELF;
+}
+
+static void roof_rest(struct engine *e, void *state)
+{
+	struct engine_roof *r = state;
+
+	if (!r->due)
 		return;
-	read_roof(e, r, true);
-	engine_emit_setting(e, "roof");
+	read_roof(e, r);
+	if (e->begun)
+		engine_emit_setting(e, "roof");
 	emit(e, r);
 }
 
@@ -65,9 +70,7 @@ static int roof_open(struct engine *e, void **state, struct err *err)
 	struct engine_roof *r = *state;
 
 	(void)err;
-	if (e->kernels && e->set.measure)
-		read_roof(e, r, false);
-	e->info.read_bandwidth = r->best;
+	r->due = e->kernels && e->set.measure;
 	return 0;
 }
 
@@ -75,7 +78,8 @@ const struct step_hooks roof_hooks = { .name = "roof",
 	.size = sizeof(struct engine_roof),
 	.open = roof_open,
 	.begun = emit,
-	.emitted = roof_emitted };
+	.emitted = roof_emitted,
+	.rest = roof_rest };
 
 int engine_apply_roof(struct engine *e, struct engine_options *to, struct err *err)
 {
@@ -86,7 +90,7 @@ int engine_apply_roof(struct engine *e, struct engine_options *to, struct err *e
 	if (strcmp(to->roof, "measure") != 0)
 		return err_set(err, ERR_USAGE,
 			"roof %.40s: it is measured, not set: measure reads it again", to->roof);
-	read_roof(e, r, true);
+	read_roof(e, r);
 	emit(e, r);
 	to->roof = r->words;
 	return 0;

@@ -10,7 +10,7 @@ struct engine_roof {
 	double ints, floats; /* the newest: operations a second; 0: not measured */
 	int32_t n;           /* 0: not measured */
 	int64_t step;        /* step count at the last measurement */
-	bool due;            /* the first was short, or kernels have read faster since */
+	bool due;            /* not read yet, or kernels have read faster since */
 	char words[96];      /* text of the setting `roof` */
 };
 

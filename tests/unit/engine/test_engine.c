@@ -757,8 +757,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The roof is the best of all readings; all of it is read once nothing runs after the first steps,
- * and again where kernels were faster than it. */
+/* The roof is the best of all readings; it is read once nothing runs, and again where kernels were
+ * faster than it. */
 static void test_roof(void **state)
 {
 	struct engine_options o = options();
@@ -771,20 +771,24 @@ static void test_roof(void **state)
 	o.measure = true;
 	world_open(&w, &o);
 	r = engine_hook_state(w.e, &roof_hooks);
+	assert_int_equal(r->n, 0); /* the start does not wait for it */
+	submit(&w, 7);
+	engine_rest(w.e);
+	assert_int_equal(r->n, 0);
+	run_all(&w);
+	engine_rest(w.e);
 	engine_get(w.e, "roof", words, sizeof words);
 	assert_true(strtod(words, NULL) > 0 && strstr(words, "GB/s, best of 1 reading from"));
-	assert_true(r->ints == 0); /* the start does not wait for it */
-	submit(&w, 7);
-	run_all(&w);
-	engine_get(w.e, "roof", words, sizeof words);
-	assert_non_null(strstr(words, "best of 2 readings from"));
 	assert_true(r->ints > 0 && r->floats > 0);
+	engine_rest(w.e);
+	assert_int_equal(r->n, 1);
 	r->best = 1; /* a machine that had nothing to spare */
 	submit(&w, 7);
 	run_all(&w);
-	assert_true(r->n == 3 && r->best > 1);
+	engine_rest(w.e);
+	assert_true(r->n == 2 && r->best > 1);
 	assert_int_equal(engine_set(w.e, "roof", "measure", &err), 0);
-	assert_int_equal(r->n, 4);
+	assert_int_equal(r->n, 3);
 	assert_int_equal(engine_set(w.e, "roof", "5", &err), -1);
 	assert_non_null(strstr(err.text, "it is measured, not set"));
 	world_close(&w);

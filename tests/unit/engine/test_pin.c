@@ -308,7 +308,7 @@ static void test_expiry(void **state)
 	world_open(&w, ENGINE_DEFAULTS);
 	pin(&w, 1, 1000000);
 	pause_ms(5);
-	assert_true(engine_expire_pins(w.e) == INT64_MAX);
+	assert_true(engine_rest(w.e) == INT64_MAX);
 	assert_int_equal(w.n_actions[EV_PIN_expired], 1);
 	assert_int_equal(w.n_pin_pages, 0);
 	pin(&w, 1, 30000000);
