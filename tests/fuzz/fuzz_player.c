@@ -326,7 +326,8 @@ static void look_at(const struct timeline *t, uint8_t look)
 	for (int32_t i = 0; i < t->n_pages; i += 1 + t->n_pages / 8)
 		FUZZ_CHECK(timeline_page(t, i)->refs >= 0);
 	timeline_chat(t);
-	timeline_bandwidth(t);
+	const struct tl_sample all = timeline_sample(t, TL_PREFILL | TL_DECODE | TL_MIXED);
+	timeline_bandwidth(&all);
 	timeline_rate(t, 0);
 }
 

@@ -665,7 +665,7 @@ def test_bench():
     figures = json.loads(out)
     names = {"read_gb_s", "reread_gb_s", "decode_tok_s", "bandwidth_fraction", "weights_fraction", "decode_1k_tok_s", "prefill_tok_s", "batch8_tok_s",
              "batch16_tok_s", "cost4", "start_ms", "ttft_ms", "rss_bytes", "record_percent",
-             "int_gmac_s", "prefill64_tok_s", "spec_speedup", "start_to_first_token_ms", "turn_ms"}
+             "int_gmac_s", "float_gmac_s", "prefill64_tok_s", "spec_speedup", "start_to_first_token_ms", "turn_ms"}
     run = figures.pop("run", {})
     check("bench --json: what was measured", run.get("backend") == "cpu" and
           run.get("threads", 0) > 0 and run.get("isa") and run.get("model"), out)
