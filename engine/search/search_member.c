@@ -281,14 +281,20 @@ static void on_drawn(
 	m->logp += logp;
 }
 
-/* Sorted, the best first; of equals the one found first. */
+/* Of equals the one that was begun first: which ended first is the scheduler's doing. */
+static bool is_better(const struct search_answer *a, const struct search_answer *b)
+{
+	return a->score > b->score || (a->score == b->score && a->request < b->request);
+}
+
+/* Sorted, the best first. */
 static int insert_answer(struct search *s, const struct search_answer *a, struct err *e)
 {
 	int32_t at = s->n_answers;
 
 	if (!ARRAY_ROOM(s->answer, s->cap_answers, s->n_answers + 1))
 		return err_no_memory(e, "another answer");
-	for (; at > 0 && a->score > s->answer[at - 1].score; at--)
+	for (; at > 0 && is_better(a, &s->answer[at - 1]); at--)
 		s->answer[at] = s->answer[at - 1];
 	s->answer[at] = *a;
 	s->n_answers++;

@@ -202,7 +202,9 @@ static void compare_search(struct plain *p, struct engine *e, const struct sessi
 		if (v.answer[i].n != w.answer[i].n || v.answer[i].score != w.answer[i].score ||
 			v.answer[i].reason != w.answer[i].reason ||
 			memcmp(v.answer[i].ids, w.answer[i].ids, (size_t)v.answer[i].n * sizeof(int32_t)))
-			session_fail("%s: answer %d is another", s->method, i);
+			session_fail("%s: answer %d: %d tokens, score %a, end %d; plain %d, %a, %d", s->method,
+				i, v.answer[i].n, v.answer[i].score, v.answer[i].reason, w.answer[i].n,
+				w.answer[i].score, w.answer[i].reason);
 	engine_search_close(p->e, id);
 }
 

@@ -661,6 +661,7 @@ static void test_more_pages(void **state)
 struct slow_judge {
 	int calls, begun, stopped, most, late, asked;
 	const char *text; /* of the answer that it is at; NULL: none */
+	bool even;        /* all are as good */
 };
 
 static enum score_verdict by_length(
@@ -684,7 +685,7 @@ static enum score_verdict by_length(
 	if (j->asked++ < j->late)
 		return SCORE_LATER;
 	j->text = NULL;
-	*score = -(double)size;
+	*score = j->even ? 1 : -(double)size;
 	return SCORE_KNOWN;
 }
 
@@ -756,6 +757,30 @@ static void test_slow_command(void **state)
 		assert_true(engine_idle(e));
 		engine_close(e);
 	}
+}
+
+/* Of answers that are as good the first sample's comes first, whichever ended first. */
+static void test_even_scores(void **state)
+{
+	static struct told t;
+	int32_t ids[PROMPT];
+	struct engine_request q = request_of(ids, 40);
+	struct engine *e = open_engine(4, 64, &t);
+	struct slow_judge j = { .most = 12, .even = true };
+	struct search_view v;
+	int64_t id;
+	bool same = true;
+
+	(void)state;
+	q.params.temperature = 3; /* some end early */
+	v = judged(e, "best:12", &j, &q, &id);
+	assert_int_equal(v.n_answers, 12);
+	for (int i = 1; i < v.n_answers; i++) {
+		assert_true(v.answer[i - 1].request < v.answer[i].request);
+		same &= v.answer[i].n == v.answer[0].n;
+	}
+	assert_false(same);
+	engine_close(e);
 }
 
 /* A judge that never ends: others go on meanwhile; the search is cancelled when nothing runs any
@@ -835,6 +860,7 @@ int main(void)
 		cmocka_unit_test(test_more_pages),
 		cmocka_unit_test(test_command),
 		cmocka_unit_test(test_slow_command),
+		cmocka_unit_test(test_even_scores),
 		cmocka_unit_test(test_hanging_command),
 		cmocka_unit_test(test_arguments),
 	};
