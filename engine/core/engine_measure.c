@@ -42,6 +42,11 @@ double engine_measure_int(struct engine *e)
 	return k_measure_int(e->kernels);
 }
 
+double engine_measure_float(struct engine *e)
+{
+	return k_measure_float(e->kernels);
+}
+
 double engine_measure_read(struct engine *e, const void *data, size_t bytes)
 {
 	const struct model *m = e->model;

@@ -7,6 +7,8 @@
 /* 8-bit multiply-adds a second that this engine's threads and instructions can do (k_measure_int):
  * takes about 100 ms. */
 double engine_measure_int(struct engine *e);
+/* The same of f32 (k_measure_float); 0: not measured, as on a device. */
+double engine_measure_float(struct engine *e);
 /* Bytes a second of one pass of plain reads by this engine's threads: over `bytes` (a multiple of
  * 64) at data, or over the engine's own packed weights if data is NULL. */
 double engine_measure_read(struct engine *e, const void *data, size_t bytes);

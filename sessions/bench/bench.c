@@ -185,6 +185,8 @@ static int measure_figures(
 	snprintf(out->backend, sizeof out->backend, "%s", out->info.backend);
 	b->int_rate = 2 * engine_measure_int(b->engine);
 	out->int_gmac_s = bench_single(b->int_rate / 2e9);
+	const double floats = engine_measure_float(b->engine);
+	out->float_gmac_s = bench_single(floats > 0 ? floats / 1e9 : (double)NAN);
 	int status = measure_all(b, only, out, e);
 	out->read_gb_s = bench_figure(&b->reads);
 	out->reread_gb_s = bench_figure(&b->rereads);

@@ -16,6 +16,7 @@
 	X(read_gb_s, "GB/s", "%.1f", "plain reads of 256 MB of memory, all threads")                   \
 	X(reread_gb_s, "GB/s", "%.1f", "plain reads of the packed weights, between runs")              \
 	X(int_gmac_s, "G/s", "%.1f", "8-bit multiply-adds between registers, all threads")             \
+	X(float_gmac_s, "G/s", "%.1f", "the same of f32; not on a GPU")                                \
 	X(decode_tok_s, "tok/s", "%.1f", "decoding one sequence")                                      \
 	X(bandwidth_fraction, "", "%.3f",                                                              \
 		"the file's weight bytes a token needs, a second: of the reads of memory beside each run") \
