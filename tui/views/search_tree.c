@@ -137,7 +137,7 @@ struct maker {
 	int32_t *first; /* [n + 1] in order[]: first child of a node; n: the roots */
 	bool *keep, *won;
 	int32_t *lead; /* on the winning path: own tokens before the next node on it branches off */
-	bool by_visits;
+	bool by_visits, all;
 };
 
 static int32_t index_above(const struct tl_search *s, const struct tl_node *k)
@@ -191,8 +191,9 @@ static void mark(struct maker *m)
 			m->won[i] = true;
 			m->lead[i] = search_own_tokens(k);
 		}
-		m->keep[i] |= m->won[i] ||
+		m->keep[i] |= m->all || m->won[i] ||
 					  (k->visits < 0 ? k->state != TL_NODE_DROPPED || k->n_answers : k->visits > 1);
+		m->g->n_hidden += !m->keep[i];
 		if (above < s->n_nodes) {
 			m->keep[above] |= m->keep[i];
 			if (m->won[i]) {
@@ -209,18 +210,16 @@ static void put(struct maker *m, const struct tl_node *k, const struct tl_member
 		!run && m->won[k - m->s->node], m->lead[k - m->s->node] };
 }
 
-static void put_below(struct maker *m, int32_t at, int depth, bool all)
+static void put_below(struct maker *m, int32_t at, int depth)
 {
 	const struct tl_search *s = m->s;
 
 	for (int32_t i = m->first[at]; i < s->n_nodes && index_above(s, &s->node[m->order[i]]) == at;
 		 i++) {
-		if (!all && !m->keep[m->order[i]]) {
-			m->g->n_hidden++;
+		if (!m->keep[m->order[i]])
 			continue;
-		}
 		put(m, &s->node[m->order[i]], NULL, depth);
-		put_below(m, m->order[i], (int)at_most(depth + 1, SEARCH_DEEPEST), all);
+		put_below(m, m->order[i], (int)at_most(depth + 1, SEARCH_DEEPEST));
 	}
 	for (int32_t i = 0; at < s->n_nodes && s->node[at].visits >= 0 && i < s->n_members; i++)
 		if (s->member[i].node == s->node[at].node)
@@ -231,7 +230,9 @@ bool search_rows_make(struct search_rows *g, const struct tl_search *s, bool all
 {
 	int32_t n = s->n_nodes;
 	uint64_t below = 0;
-	struct maker m = { .s = s, .g = g, .by_visits = s->over && search_sort(s) != SEARCH_OF_BEAMS };
+	struct maker m = {
+		.s = s, .g = g, .all = all, .by_visits = s->over && search_sort(s) != SEARCH_OF_BEAMS
+	};
 
 	*g = (struct search_rows){ .row = calloc((size_t)n + TL_MEMBERS + 1, sizeof *g->row) };
 	m.order = malloc(((size_t)n + 1) * sizeof *m.order);
@@ -248,7 +249,7 @@ bool search_rows_make(struct search_rows *g, const struct tl_search *s, bool all
 		for (int32_t i = n; i-- > 0;)
 			m.first[index_above(s, &s->node[m.order[i]])] = i;
 		mark(&m);
-		put_below(&m, n, 0, all);
+		put_below(&m, n, 0);
 	}
 	for (int i = g->n; i-- > 0;)
 		below = view_rail(&g->row[i].rail, below);

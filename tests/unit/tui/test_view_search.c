@@ -394,6 +394,23 @@ static void keys_walk(void **state)
 	timeline_free(&k.t);
 }
 
+/* What hangs below a branch that was given up counts, too. */
+static void all_that_is_hidden_is_counted(void **state)
+{
+	(void)state;
+	begins("beam:2,0.5");
+	for (int64_t id = 1; id <= 3; id++) {
+		branch(id, "");
+		node(EV_SEARCH_node, id, id, (int)id - 1, id == 2 ? 0 : -1, 1, -1, -1, NAN);
+		if (id < 3)
+			node(EV_SEARCH_drop, id, id, (int)id - 1, id == 2 ? 0 : -1, 1, -1, -1, NAN);
+	}
+	assert_shows(&view_search, &k.t, &k.s, 120, 6, "a shows 2 more that were pruned", true);
+	assert_true(view_search.key('a', &k.t, &k.s));
+	assert_shows(&view_search, &k.t, &k.s, 120, 6, "a shows", false);
+	timeline_free(&k.t);
+}
+
 /* A search with more branches given up than are kept lets go of the oldest of them alone. */
 static void memory_is_bounded(void **state)
 {
@@ -492,6 +509,7 @@ int main(void)
 		cmocka_unit_test(a_taken_token_says_why_it_has_no_race),
 		cmocka_unit_test(a_tree_has_uct),
 		cmocka_unit_test(keys_walk),
+		cmocka_unit_test(all_that_is_hidden_is_counted),
 		cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(any_stream_is_drawn),
 	};
