@@ -554,7 +554,7 @@ def test_all_that_goes_on_is_named(suite):
 def test_new_draws_a_line(suite):
     """/new draws a line at once, which stays when the next turn is said, and a replay has it"""
     line = "a new conversation: the model sees nothing from above"
-    s = suite.screen(120, 40)
+    s = suite.screen(120, 60)
     try:
         suite.chat(s, "--record", "n.db", "--max-tokens", "4")
         suite.ask(s, "old text", 4)
@@ -566,8 +566,14 @@ def test_new_draws_a_line(suite):
         at = [next(i for i, row in enumerate(rows) if what in row) for what in ("old text", line, "and quite another")]
         if at != sorted(at) or s.text().count(line) != 1:
             raise Failure(s.text())
+        enter(s, "/rewind -2")  # goes on within that answer, in a request of its own, which stands for it
+        s.wait("goes its own way")
+        if s.text().count(line) != 1:
+            raise Failure(s.text())
+        enter(s, "/continue")
+        s.wait("step 10")
         enter(s, "/retry")  # asked again: no new one
-        s.wait("step 12")
+        s.wait("step 14")
         if s.text().count(line) > 1:
             raise Failure(s.text())
         suite.quit(s)

@@ -43,30 +43,41 @@ static bool begins_alike(const struct tl_request *a, const struct tl_request *b)
 		   at_most(a->n_prompt, b->n_prompt);
 }
 
-/* Of two such turns with the same prompt, one is a retry of the other. */
-static bool begins_anew(const struct timeline *t, const struct tl_request *r)
-{
-	const struct tl_request *before = previous(t, r);
-
-	if (!before || r->kind != EV_REQUEST_KIND_chat || r->origin.request || r->trimmed_turns)
-		return false;
-	while (before->origin.request && previous(t, before))
-		before = previous(t, before);
-	return !begins_alike(before, r);
-}
-
-/* The first position of the answer that a fork continues. */
-static int32_t answer_begin(const struct timeline *t, const struct tl_request *r)
+/* Whose answer a fork continues; else the request itself. */
+static const struct tl_request *turn_owner(const struct timeline *t, const struct tl_request *r)
 {
 	while (timeline_within_answer(t, r))
 		r = timeline_request(t, r->origin.request);
-	return r->n_prompt;
+	return r;
+}
+
+/* Whether the turn that a fork continues is shown above it. */
+static bool stands_above(const struct timeline *t, const bool *shown, const struct tl_request *r)
+{
+	const struct tl_request *own = turn_owner(t, r), *q = own;
+
+	while (q < r && !(shown[q - t->request] && turn_owner(t, q) == own))
+		q++;
+	return q < r;
+}
+
+/* Of two such turns with the same prompt, one is a retry of the other. */
+static bool begins_anew(const struct timeline *t, const bool *shown, const struct tl_request *r)
+{
+	const struct tl_request *own = turn_owner(t, r), *before = previous(t, own);
+
+	if (!before || own->kind != EV_REQUEST_KIND_chat || own->origin.request || own->trimmed_turns ||
+		stands_above(t, shown, r))
+		return false;
+	while (before->origin.request && previous(t, before))
+		before = previous(t, before);
+	return !begins_alike(before, own);
 }
 
 static struct view_text end_words(const struct turn *n, const struct tl_request *r)
 {
 	const char *why = r->finish_why ? r->finish_why : "";
-	const int32_t own = r->n_prompt + r->n_tokens - answer_begin(n->t, r);
+	const int32_t own = r->n_prompt + r->n_tokens - turn_owner(n->t, r)->n_prompt;
 	const char *words;
 
 	switch (r->finish.reason) {
@@ -236,7 +247,7 @@ static bool add_pieces(struct turn *n, const char *typed)
 static void add_answer(struct turn *n, const struct timeline *t, const struct tl_request *r)
 {
 	if (timeline_within_answer(t, r))
-		wrap_add_given(&n->answer, t, r, answer_begin(t, r));
+		wrap_add_given(&n->answer, t, r, turn_owner(t, r)->n_prompt);
 	wrap_add_tokens(&n->answer, t, r);
 }
 
@@ -262,7 +273,7 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 	const struct turn_look *look)
 {
 	*n = (struct turn){ .t = t, .r = r, .same_question = same_question(t, r) };
-	n->rule = begins_anew(t, r) ? turn_anew : NULL;
+	n->rule = begins_anew(t, look->shown, r) ? turn_anew : NULL;
 	n->is_choice = is_choice(t, r);
 	n->live = look->live;
 	side_words(n, t, r);
@@ -276,7 +287,7 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 	}
 	add_answer(n, t, r);
 	if (!look->thoughts)
-		thought_fold(&n->answer, t, r, answer_begin(t, r), &n->thought);
+		thought_fold(&n->answer, t, r, turn_owner(t, r)->n_prompt, &n->thought);
 	if (!look->marks && !r->grammar) /* what is bound to a form is in that form */
 		mark_down(&n->answer, look->width, look->ascii);
 	if (look->token >= 0 && !shows(&n->answer, look->token)) {
@@ -394,10 +405,10 @@ void turn_mark(struct turn *n, const struct timeline *t, const struct view_state
 /* --- turns that the context has no room for --- */
 
 /* Whether a request is of the same turn as the one before it: another answer, or a part of one. */
-static bool goes_on(
-	const struct timeline *t, const struct tl_request *before, const struct tl_request *r)
+static bool goes_on(const struct timeline *t, const bool *shown, const struct tl_request *before,
+	const struct tl_request *r)
 {
-	return timeline_within_answer(t, r) ||
+	return stands_above(t, shown, r) ||
 		   (before && before->n_prompt == r->n_prompt && begins_alike(before, r));
 }
 
@@ -410,11 +421,11 @@ struct chat_left chat_left(const struct timeline *t, const bool *shown)
 	for (int32_t i = 0; turn && shown && i < t->n_requests; i++) {
 		const struct tl_request *r = &t->request[i];
 
-		if (!shown[i] || r->kind == EV_REQUEST_KIND_served || goes_on(t, before, r))
+		if (!shown[i] || r->kind == EV_REQUEST_KIND_served || goes_on(t, shown, before, r))
 			continue;
-		if (begins_anew(t, r))
+		if (begins_anew(t, shown, r))
 			n = first = 0;
-		first = within((int64_t)first + r->trimmed_turns, 0, n);
+		first = within((int64_t)first + turn_owner(t, r)->trimmed_turns, 0, n);
 		turn[n++] = i;
 		before = r;
 	}

@@ -103,6 +103,7 @@ void turn_of_words(struct turn *n, const struct timeline *t, const char *words);
 extern const struct tl_request turn_nobody; /* placeholder request of turns without one */
 
 struct turn_look {
+	const bool *shown; /* view_shown */
 	int width;
 	/* marks: Markdown as it was written; pieces: the question's bytes know their tokens; thoughts:
 	 * they are shown */

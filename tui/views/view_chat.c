@@ -168,6 +168,7 @@ struct page { /* turns, from the newest backwards, that fill the window */
 	int32_t held;   /* lines from the top of the turn that is read to the end, or -1 */
 	bool more;      /* there are older ones */
 	int n_left;     /* requests of other branches */
+	bool *shown;    /* view_shown */
 	struct chat_left left;
 };
 
@@ -222,6 +223,7 @@ static void page_add(struct page *g, const struct timeline *t, struct view_state
 
 	turn_of_request(n, t, r,
 		&(struct turn_look){
+			.shown = g->shown,
 			.width = room->width,
 			.ascii = room->ascii,
 			.marks = s->marks,
@@ -248,11 +250,12 @@ static void page_make(struct page *g, const struct timeline *t, struct view_stat
 	const struct page_room *room, bool find_cursor)
 {
 	bool find_held = s->scroll[VIEW_CHAT] > 0 && timeline_request(t, s->read.request);
-	bool *shown, ruled = false;
+	const bool *shown;
+	bool ruled = false;
 	int32_t each;
 
 	*g = (struct page){ .cursor = -1, .held = -1 };
-	shown = view_shown(t, s, &g->n_left);
+	shown = g->shown = view_shown(t, s, &g->n_left);
 	each = shown ? lines_each(t, shown, room->rows) : 0;
 	g->left = chat_left(t, shown);
 	g->turn = calloc(MAX_TURNS + 1, sizeof *g->turn);
@@ -274,7 +277,6 @@ static void page_make(struct page *g, const struct timeline *t, struct view_stat
 			if (!g->more)
 				page_add(g, t, s, r, last ? each : INT32_MAX, room);
 		}
-	free(shown);
 }
 
 static void page_free(struct page *g)
@@ -282,6 +284,7 @@ static void page_free(struct page *g)
 	for (int32_t i = 0; i < g->n; i++)
 		turn_free(&g->turn[i]);
 	free(g->turn);
+	free(g->shown);
 }
 
 /* Notes which turn is at the end of the window, and where its top is. */
