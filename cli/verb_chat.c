@@ -38,24 +38,32 @@ struct tui_options chat_screen(const struct cli *c)
 		.projector = c->projector };
 }
 
-void chat_report_end(const char *record, const struct tui_end *end, bool goes_on)
+/* last: none continues it. */
+static void report_recording(const char *record, bool last, bool goes_on)
 {
-	char *clean = record ? text_clean(record, strlen(record), false, NULL) : NULL;
-	char *word = record ? text_shell(record) : NULL;
+	char *clean = text_clean(record, strlen(record), false, NULL), *word = text_shell(record);
 
-	if (end->unsent)
-		out_last("%d turn%s not sent; the up key has %s\n", end->unsent,
-			end->unsent == 1 ? " was" : "s were", end->unsent == 1 ? "it" : "them");
-	if (end->recorded && end->last) {
-		out_last("recorded in %s\n", clean ? clean : "?");
-		chat_report_end(end->last, &(struct tui_end){ .recorded = true }, goes_on);
-	} else if (end->recorded && clean && word && !access(record, F_OK)) { /* may be deleted */
-		out_last("recorded in %s\nsee it again:  cutaway replay %s\n", clean, word);
-		if (goes_on)
+	if (clean && word && !access(record, F_OK)) { /* may be deleted */
+		out_last("recorded in %s\n", clean);
+		if (last)
+			out_last("see it again:  cutaway replay %s\n", word);
+		if (last && goes_on)
 			out_last("go on with it: cutaway chat --continue %s\n", word);
 	}
 	free(clean);
 	free(word);
+}
+
+void chat_report_end(const char *record, const struct tui_end *end, bool goes_on)
+{
+	if (end->unsent)
+		out_last("%d turn%s not sent; the up key has %s\n", end->unsent,
+			end->unsent == 1 ? " was" : "s were", end->unsent == 1 ? "it" : "them");
+	if (!end->recorded)
+		return;
+	report_recording(record, !end->n_more, goes_on);
+	for (int i = 0; i < end->n_more; i++)
+		report_recording(end->more[i], i + 1 == end->n_more, goes_on);
 }
 
 /* The newest recording that has a conversation. */
@@ -168,6 +176,17 @@ static void take_options(struct tui_options *o, const struct cli *c, const struc
 	o->guest = extra->guest;
 }
 
+/* Where the chat ended, or NULL; forgets what followed `record`. */
+static char *last_recording(struct tui_end *end, const char *record)
+{
+	char *last = end->recorded ? strdup(end->n_more ? end->more[end->n_more - 1] : record) : NULL;
+
+	while (end->n_more)
+		free(end->more[--end->n_more]);
+	free(end->more);
+	return last;
+}
+
 int chat_open(const struct cli *given, const struct chat_extra *extra, struct err *e)
 {
 	const char *asked = extra->record ? extra->record : given->record;
@@ -196,8 +215,7 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 	o.history = history;
 	tui_chat(&o, &end, e);
 	chat_report_end(o.record, &end, true);
-	back = end.recorded ? strdup(end.last ? end.last : o.record) : NULL;
-	free(end.last);
+	back = last_recording(&end, o.record);
 	if (record && !end.recorded) /* reserved, and without a recording */
 		paths_drop_recording(record);
 out:

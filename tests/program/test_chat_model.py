@@ -103,6 +103,9 @@ def test_names(suite):
         make(s, "models/Tiny-B.gguf", "--seed", "8")
         text = talk(suite, s, "a.db", ("one", "/model tiny-b", "two", "/model tiny-a.gguf"))
         expect("status", "status 0" in text, text)
+        flat = text.replace("\n", "")
+        expect("all three are named, and how to go on with the last", [flat.count(f"recorded in {n}.db") for n in ("a", "a-2", "a-3")] ==
+               [1, 1, 1] and flat.count("see it again") == 1 and re.search("cutaway replay [^ ]*a-3.db", flat), text)
         same(rows(file(s, "a-3.db"), "SELECT value FROM setting WHERE name = 'continues'"), [("a-2.db",)], "twice")
         same([t for t, in rows(file(s, "a-3.db"), "SELECT text FROM request ORDER BY seq")], ["one", "two"], "its turns")
         s.type("clear; " + suite.command("chat", "--model", suite.model, "--no-record", "--max-tokens", "5"))

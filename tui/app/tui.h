@@ -64,8 +64,9 @@ struct tui_options {
 
 struct tui_end {
 	bool recorded; /* o->record holds this session */
-	char *last;    /* that recording, if /model began another than o->record; malloc'd */
-	int unsent;    /* turns that still waited; o->history has those that were typed */
+	char **more;   /* recordings that /model began after that; all malloc'd */
+	int n_more, cap_more;
+	int unsent; /* turns that still waited; o->history has those that were typed */
 };
 
 /* Runs until the user quits. Returns 0, or -1 with the error; the terminal is restored. */

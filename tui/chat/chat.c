@@ -398,7 +398,7 @@ static void free_all(struct chat *c)
 
 int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 {
-	struct chat c = { .options = o, .began_ns = now_ns(), .loops_run = o->loops_run };
+	struct chat c = { .options = o, .end = end, .began_ns = now_ns(), .loops_run = o->loops_run };
 	struct app a = { .chat = &c, .state.waiting = &c.waiting };
 	int result = -1;
 
@@ -426,7 +426,7 @@ int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 		result = -1;
 	if (chat_copy_recording(&c, e) < 0)
 		result = -1;
-	end->last = chat_model_end(&c);
+	chat_model_end(&c);
 	app_close(&a);          /* only now: keys and signals before this point cannot prevent saving */
 	breaks_close(a.breaks); /* the engine fed it until it was closed */
 	end->unsent = waiting_forget(&c.waiting);

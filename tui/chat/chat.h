@@ -150,6 +150,7 @@ struct chat_ahead {
 
 struct chat {
 	const struct tui_options *options;
+	struct tui_end *end;
 	struct live live;
 	struct answer_settings settings, usual; /* usual: where nothing was asked for */
 	char *system;                           /* the text of settings.system */
@@ -224,8 +225,7 @@ int chat_recall(struct chat *c, const struct engine_request *q, const struct ev_
 int chat_model(struct app *a, const char *what, struct err *e);
 void chat_model_work(struct app *a);
 bool chat_model_stop(struct app *a); /* false: none is being opened */
-/* After the session is closed: path of its recording, if /model began it; malloc'd, or NULL. */
-char *chat_model_end(struct chat *c);
+void chat_model_end(struct chat *c); /* after the session is closed */
 
 /* chat_past.c: shows an earlier step. The engine is paused meanwhile. */
 int chat_past_go(struct app *a, int64_t step, struct err *e);  /* beyond the last: the present */

@@ -58,15 +58,11 @@ static void drop(struct chat_model *m)
 	change_free(m);
 }
 
-char *chat_model_end(struct chat *c)
+void chat_model_end(struct chat *c)
 {
-	const char *record = c->model_now ? c->model_now->options.record : NULL;
-	char *last = record ? strdup(record) : NULL;
-
 	if (c->model)
 		drop(c->model);
 	change_free(c->model_now);
-	return last;
 }
 
 /* ---- on the thread that opens it ---- */
@@ -388,6 +384,16 @@ static void say_changed(struct app *a, const struct chat_model *m, const struct 
 		old->code ? "; the recording before is not whole: " : "", old->text);
 }
 
+static void note_recording(struct tui_end *end, const struct chat_model *m)
+{
+	char *record = m->record ? strdup(m->record) : NULL;
+
+	if (record && ARRAY_ROOM(end->more, end->cap_more, end->n_more + 1))
+		end->more[end->n_more++] = record;
+	else
+		free(record);
+}
+
 static int change(struct app *a, struct err *e)
 {
 	struct chat *c = a->chat;
@@ -402,6 +408,7 @@ static int change(struct app *a, struct err *e)
 	c->live = m->live;
 	c->options = c->live.options = &m->options;
 	a->own = m->options.record;
+	note_recording(c->end, m);
 	m->live = (struct live){ .fd = -1 };
 	if (live_begin(&c->live, e) || recall_all(a, m, e))
 		return -1;
