@@ -87,11 +87,23 @@ static bool read_number(const char **text, long long *out)
 	return !errno;
 }
 
+/* A request's label on the screens: numbers of base 26 without a zero. */
+static bool read_label(const char **text, long long *out)
+{
+	const char *p = *text;
+
+	for (*out = 0; *p >= 'a' && *p <= 'z' && *out < INT32_MAX; p++)
+		*out = 26 * *out + *p - 'a' + 1;
+	*text = p;
+	return *out > 0;
+}
+
 static int read_place(
 	const struct why_kind *k, const char *where, struct why_place *at, struct err *e)
 {
 	const bool has_pos = strstr(k->where, "POS") != NULL;
 	const char *p = where ? where : "";
+	bool label;
 
 	*at = (struct why_place){ .number = -1, .pos = -1 };
 	while (*p == ' ' || *p == '#')
@@ -99,11 +111,15 @@ static int read_place(
 	if (!*p)
 		return 0;
 	at->given = true;
-	if (read_number(&p, &at->number) && has_pos) { /* a number alone is a position, or a step */
+	label = strstr(k->where, "REQUEST") && read_label(&p, &at->number);
+	/* a number alone is a position, or a step */
+	if ((label || read_number(&p, &at->number)) && has_pos) {
 		if (*p == ':') {
 			p++;
 			if (!read_number(&p, &at->pos))
 				goto bad;
+		} else if (label) {
+			goto bad;
 		} else if (*k->where == '[') {
 			at->pos = at->number;
 			at->number = -1;

@@ -812,6 +812,10 @@ def test_travel(suite):
         s.keys("Enter")
         s.wait("Step 20 took")
         s.keys("Escape")
+        s.type("/why")
+        s.keys("Enter")
+        s.wait("/why slow +STEP or REQUEST:POS  why a step")
+        s.keys("Escape")
         s.type("q")
         s.wait(r"^\$$")
     finally:

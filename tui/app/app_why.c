@@ -13,7 +13,7 @@ static int show_kinds(struct app *a, struct err *e)
 	if (!out)
 		return -1;
 	for (const struct why_kind *k = why_kinds; k->name; k++)
-		fprintf(out, "/why %-9s%-16s%s\n", k->name, k->where, k->doc);
+		fprintf(out, "/why %-9s%-21s%s\n", k->name, k->where, k->doc);
 	fputs(
 		"\nA request is a label of the screen (a, b … aa) or a number of the log. In a replay, and "
 		"where an earlier step is looked at, it is about what is shown there; token is about the "
@@ -42,27 +42,15 @@ static struct view_text place_of_cursor(const struct app *a, const char *what)
 			   : view_form("%s", "");
 }
 
-/* Parses "b", "b:57" and, for a question with a position, "57" in the request in focus. */
-static int place_of_words(
-	const struct app *a, const char *what, const char *where, struct view_text *out, struct err *e)
+/* For a question with a position, "57" is one of the request in focus. */
+static struct view_text place_of_words(const struct app *a, const char *what, const char *where)
 {
-	const struct timeline *t = app_timeline(a);
-	const struct tl_request *r = view_request(t, &a->state);
-	size_t n = strcspn(where, ":");
-	int64_t request = view_labelled(where, n);
+	const struct tl_request *r = view_request(app_timeline(a), &a->state);
 
-	if (request) {
-		if (!timeline_request(t, request))
-			return err_set(
-				e, ERR_USAGE, "/why %s %.40s: no request %.*s is here", what, where, (int)n, where);
-		*out = view_form("%" PRId64 "%.60s", request, where + n);
-	} else if (r && isdigit((unsigned char)*where) && !strchr(where, ':') &&
-			   (asks_for(what, "token") || asks_for(what, "reject"))) {
-		*out = view_form("%" PRId64 ":%.60s", r->id, where);
-	} else {
-		*out = view_form("%.60s", where);
-	}
-	return 0;
+	return r && isdigit((unsigned char)*where) && !strchr(where, ':') &&
+				   (asks_for(what, "token") || asks_for(what, "reject"))
+			   ? view_form("%" PRId64 ":%.60s", r->id, where)
+			   : view_form("%.60s", where);
 }
 
 /* ---- the answer ---- */
@@ -134,10 +122,7 @@ int app_why(struct app *a, const char *question, struct err *e)
 	if (!*question)
 		return show_kinds(a, e);
 	snprintf(what, sizeof what, "%.*s", (int)(n < sizeof what ? n : sizeof what - 1), question);
-	if (!*where)
-		place = place_of_cursor(a, what);
-	else if (place_of_words(a, what, where, &place, e) < 0)
-		return -1;
+	place = *where ? place_of_words(a, what, where) : place_of_cursor(a, what);
 	path = a->mode->recording(a, e);
 	return path ? answer(a, path, what, place.text, e) : -1;
 }

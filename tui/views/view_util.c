@@ -45,18 +45,6 @@ int view_label_width(int64_t request)
 	return n;
 }
 
-int64_t view_labelled(const char *text, size_t n)
-{
-	int64_t request = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		if (text[i] < 'a' || text[i] > 'z' || request > TL_INT_MAX / 26 - 1)
-			return 0;
-		request = 26 * request + text[i] - 'a' + 1;
-	}
-	return request;
-}
-
 enum ink view_ink(int64_t request)
 {
 	return request > 0 ? (enum ink)(INK_REQUEST_0 + (request - 1) % 8) : INK_DIM;

@@ -30,8 +30,6 @@ void view_add(struct view_text *to, const char *fmt, ...) __attribute__((format(
  * …: no two requests have the same; 8 colours. */
 struct view_text view_label(int64_t request);
 int view_label_width(int64_t request);
-/* The request whose label is the first n bytes; 0: none. */
-int64_t view_labelled(const char *text, size_t n);
 enum ink view_ink(int64_t request);
 
 /* The request in focus: the chosen one, else the conversation's newest, else the newest of all.

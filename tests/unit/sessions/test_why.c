@@ -296,6 +296,28 @@ static void test_token(void **state)
 	assert_true(n > 100);
 }
 
+/* A request is a number or the label that the screens give it. */
+static void test_labels(void **state)
+{
+	static const struct {
+		const char *what, *label, *number;
+	} alike[] = { { "miss", "c", "3" }, { "token", "b:9999", "2:9999" }, { "wait", "aa", "27" },
+		{ "slow", "az:0", "52:0" } };
+	static const char *const bad[] = { "a1:2", "b", "b:", "zzzzzzzzzzzzzzzz:1", ":1" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
+		char *answer = strdup(ask(alike[i].what, alike[i].number));
+
+		assert_string_equal(ask(alike[i].what, alike[i].label), answer);
+		assert_null(strstr(answer, "error"));
+		free(answer);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		says(ask("token", bad[i]), "is no [REQUEST:]POS");
+	says(ask("evict", "a"), "is no PAGE");
+}
+
 static void test_slow(void **state)
 {
 	const struct ev_step *slowest = NULL;
@@ -627,6 +649,7 @@ int main(void)
 		cmocka_unit_test(test_wait),
 		cmocka_unit_test(test_reject),
 		cmocka_unit_test(test_token),
+		cmocka_unit_test(test_labels),
 		cmocka_unit_test(test_slow),
 		cmocka_unit_test(test_gap),
 		cmocka_unit_test(test_ranks),
