@@ -118,11 +118,14 @@ static void draw_title(
 	struct pen *p, const struct histogram *h, const char *name, bool steps, int y)
 {
 	static const int percent[] = { 50, 90, 99 };
-	const int first = TITLE_W + (steps ? 6 : 0), roomy = p->r.w >= first + 36;
+	const struct view_text most = value_words(histogram_quantile(h, 0.99), steps);
+	const int column = (int)at_least(5 + (int64_t)strlen(most.text), steps ? 9 : 12);
+	const int first = TITLE_W + (steps ? 6 : 0), roomy = p->r.w >= first + 3 * column - steps;
+
 	view_say(p, 0, y, IN_BRIGHT "%s" IN_DIM "%s", name, steps ? " steps" : "");
 	/* without room for all three the median and the worst of a hundred stay */
-	for (int i = 0, k = 0; i < 3; i += roomy || steps ? 1 : 2, k++) {
-		const int x = first + k * (steps ? 9 : 12);
+	for (int i = 0, k = 0; i < 3; i += roomy ? 1 : 2, k++) {
+		const int x = first + k * column;
 		/* dim: so few samples that none lies beyond it */
 		view_say(p, x, y, IN_DIM "p%d %s%s", percent[i],
 			histogram_n(h) * (100 - percent[i]) < 100 ? "" : IN_TEXT,

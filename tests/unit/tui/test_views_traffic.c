@@ -97,6 +97,22 @@ static void without_a_target_nothing_is_missed(void **state)
 	timeline_free(&t);
 }
 
+/* Counts of four digits push each other on; where there is no room the middle one goes. */
+static void counts_of_steps_stay_apart(void **state)
+{
+	struct timeline t = traffic("fcfs", 440, NULL);
+	struct view_state s = fresh;
+
+	(void)state;
+	s.zoomed = true;
+	memset(&t.latency_steps[TL_E2E], 0, sizeof t.latency_steps[TL_E2E]);
+	for (int i = 0; i < 1000; i++)
+		histogram_add(&t.latency_steps[TL_E2E], i < 600 ? 332 : i < 950 ? 1040 : 1584);
+	assert_shows(&view_latency, &t, &s, 120, 40, "e2e steps   p50 332   p90 1,0", true);
+	assert_shows(&view_latency, &t, &s, 80, 40, "e2e steps   p50 332   p99 1,5", true);
+	timeline_free(&t);
+}
+
 /* Each reason of the plan has its words, and a log without them none. */
 static void the_queue_says_what_it_waits_for(void **state)
 {
@@ -160,6 +176,7 @@ int main(void)
 		cmocka_unit_test(golden_texts),
 		cmocka_unit_test(without_anything_they_say_what_will_be_there),
 		cmocka_unit_test(without_a_target_nothing_is_missed),
+		cmocka_unit_test(counts_of_steps_stay_apart),
 		cmocka_unit_test(the_queue_says_what_it_waits_for),
 		cmocka_unit_test(keys_choose_who_waits),
 		cmocka_unit_test(a_row_sorts_its_gaps_once),
