@@ -1,5 +1,6 @@
 /* cutaway tokenize: standard input to token ids. Thread: main's. */
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/open.h"
 #include "cli/out.h"
 #include "engine/model/gguf.h"
@@ -14,6 +15,27 @@ static const struct setting tokenize_own[] = {
 		"control tokens written in the text are text"),
 	{ 0 },
 };
+
+static void tell_dropped(const struct tokenizer *t, const char *text, size_t size)
+{
+	char list[256 * 3 + 1] = "";
+	bool seen[256] = { false };
+	size_t dropped = 0, used = 0;
+
+	for (size_t i = 0; i < size; i++) {
+		const unsigned char byte = (unsigned char)text[i];
+
+		if (!tokenizer_drops(t, byte))
+			continue;
+		if (!seen[byte])
+			used += (size_t)snprintf(list + used, sizeof list - used, " %02x", byte);
+		seen[byte] = true;
+		dropped++;
+	}
+	if (dropped)
+		out_complain("%zu byte%s left out: this vocabulary has no token for (in hex)%s", dropped,
+			plural((int64_t)dropped), list);
+}
 
 static int tokenize_verb(const struct cli *c, struct err *e)
 {
@@ -32,6 +54,7 @@ static int tokenize_verb(const struct cli *c, struct err *e)
 			json_ids(&j, NULL, ids, n);
 			json_print(&j, e);
 		}
+		tell_dropped(t, text, size);
 	}
 	tokenizer_close(t);
 	gguf_close(g);

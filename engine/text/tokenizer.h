@@ -45,6 +45,9 @@ bool tokenizer_is_special(const struct tokenizer *t, int32_t id); /* control tok
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, bool special,
 	int32_t **ids, size_t *n, size_t *cap, struct err *e);
 
+/* A byte that byte-level BPE leaves out, as llama.cpp and the tokenizers library do. */
+bool tokenizer_drops(const struct tokenizer *t, unsigned char byte);
+
 /* Appends ids as they are. */
 int tokenizer_append(
 	int32_t **ids, size_t *n, size_t *cap, const int32_t *more, size_t n_more, struct err *e);

@@ -101,3 +101,8 @@ const struct tokenizer_ops tokenizer_gemma4 = {
 	.read_rules = tokenizer_read_merges,
 	.encode = encode_marked,
 };
+
+bool tokenizer_drops(const struct tokenizer *t, unsigned char byte)
+{
+	return t->ops == &tokenizer_bpe && t->byte[byte] < 0;
+}

@@ -197,6 +197,15 @@ def test_tokenize():
     check("with --plain they are text", len(plain) > 1 and parsed[0] not in plain, plain)
     status, out, _ = tiny("tokenize", "--json", stdin=bytes(range(256)))
     check("any bytes", status == 0 and len(json.loads(out)) > 0, out)
+    lacking = os.path.join(TMP.name, "lacking.gguf")  # its token of the byte ff is another
+    with open(TINY, "rb") as f:
+        data = f.read()
+    with open(lacking, "wb") as f:
+        f.write(data.replace(b"\2\0\0\0\0\0\0\0\xc3\xbf", b"\2\0\0\0\0\0\0\0~~", 1))
+    status, out, err = cutaway("tokenize", "--json", "--model", lacking, stdin=b"a\xffb\xff")
+    check("bytes without a token are named", status == 0 and len(json.loads(out)) == 2 and
+          err == "cutaway: 2 bytes left out: this vocabulary has no token for (in hex) ff\n", f"{out} {err}")
+    check("others are not", tiny("tokenize", "--json", stdin=bytes(range(256)))[2] == "")
     check("nothing gives nothing", json.loads(tiny("tokenize", "--json", stdin=b"")[1]) == [])
     check("the end of the text is not touched", json.loads(tiny("tokenize", "--json", stdin=b"a\n")[1]) !=
           json.loads(tiny("tokenize", "--json", stdin=b"a")[1]))
