@@ -56,9 +56,10 @@ int paths_print(char **path, struct err *e, const char *fmt, ...)
 	return err_no_memory(e, "a path");
 }
 
-/* An XDG variable counts only if it is an absolute path (the specification says so). */
-static int in_folder(
-	const char *variable, const char *fallback, const char *rest, char **path, struct err *e)
+/* makes: the folders above it. An XDG variable counts only if it is an absolute path (the
+ * specification says so). */
+static int in_folder(const char *variable, const char *fallback, const char *rest, bool makes,
+	char **path, struct err *e)
 {
 	const char *dir = getenv(variable), *top = home();
 	int rc;
@@ -70,7 +71,7 @@ static int in_folder(
 		rc = paths_print(path, e, "%s/%s/cutaway/%s", top, fallback, rest);
 	else
 		return err_set(e, ERR_IO, "no home folder: set HOME or %s", variable);
-	if (!rc && !make_folders(*path, e))
+	if (!rc && (!makes || !make_folders(*path, e)))
 		return 0;
 	free(*path);
 	*path = NULL;
@@ -79,17 +80,22 @@ static int in_folder(
 
 int paths_data(const char *rest, char **path, struct err *e)
 {
-	return in_folder("XDG_DATA_HOME", ".local/share", rest, path, e);
+	return in_folder("XDG_DATA_HOME", ".local/share", rest, true, path, e);
+}
+
+int paths_data_there(const char *rest, char **path, struct err *e)
+{
+	return in_folder("XDG_DATA_HOME", ".local/share", rest, false, path, e);
 }
 
 int paths_cache(const char *rest, char **path, struct err *e)
 {
-	return in_folder("XDG_CACHE_HOME", ".cache", rest, path, e);
+	return in_folder("XDG_CACHE_HOME", ".cache", rest, true, path, e);
 }
 
 int paths_state(const char *rest, char **path, struct err *e)
 {
-	return in_folder("XDG_STATE_HOME", ".local/state", rest, path, e);
+	return in_folder("XDG_STATE_HOME", ".local/state", rest, true, path, e);
 }
 
 bool paths_is_name(const char *name, size_t most)

@@ -12,8 +12,9 @@
 
 #include "base/err.h"
 
-int paths_data(const char *rest, char **path, struct err *e);  /* kept: models, recordings */
-int paths_cache(const char *rest, char **path, struct err *e); /* may be deleted at any time */
+int paths_data(const char *rest, char **path, struct err *e);       /* kept: models, recordings */
+int paths_data_there(const char *rest, char **path, struct err *e); /* makes nothing: to read */
+int paths_cache(const char *rest, char **path, struct err *e);      /* may be deleted at any time */
 /* kept, but specific to this machine: "history" of the prompt */
 int paths_state(const char *rest, char **path, struct err *e);
 

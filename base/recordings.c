@@ -66,7 +66,7 @@ int recordings_open(struct recordings *r, struct err *e)
 	DIR *dir;
 
 	*r = (struct recordings){ 0 };
-	if (paths_data("sessions/", &r->folder, e))
+	if (paths_data_there("sessions/", &r->folder, e))
 		return -1;
 	dir = opendir(r->folder);
 	whole = !dir || read_folder(r, dir);
@@ -172,6 +172,15 @@ size_t recordings_stem(const char *name, bool *stamp)
 
 	*stamp = n >= 17 && strspn(name, "0123456789-") == n;
 	return n;
+}
+
+bool recordings_is_called(const char *name, const char *words)
+{
+	bool stamp;
+	char stem[NAME_MAX + 1];
+
+	snprintf(stem, sizeof stem, "%.*s", (int)recordings_stem(name, &stamp), name);
+	return !stamp && strcasestr(stem, words);
 }
 
 int recordings_new_path(const char *name, char **path, struct err *e)

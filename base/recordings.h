@@ -22,7 +22,7 @@ struct recordings {
 };
 
 /* The newest first. A file without bytes is none: its session has not begun. A folder that is
- * missing is made, and has none. */
+ * missing has none. */
 int recordings_open(struct recordings *r, struct err *e);
 void recordings_close(struct recordings *r);
 
@@ -40,6 +40,8 @@ int recordings_beside(char **beside, const char *path, char mark, const char *na
 /* Bytes of a recording's name without its ending. stamp: nobody named it, it is the time at which
  * it began. */
 size_t recordings_stem(const char *name, bool *stamp);
+/* Did somebody give it a name with these words, in any case of ASCII letters? */
+bool recordings_is_called(const char *name, const char *words);
 /* The path of a new name in that folder; ".db" is added where it is missing. ERR_USAGE for a name
  * that has a slash, begins with a dot or a dash, has characters that no line can show, or would be
  * a number of the list. *path is malloc'd. */

@@ -18,7 +18,8 @@ static struct sessions_opts {
 static const struct setting sessions_own[] = {
 	OWN(FLAG, sessions_opts, yes, "yes", "Recording", "delete without asking"),
 	OWN(TEXT, sessions_opts, find, "find", "Recording",
-		"list those in which the words were said, with the line around them", .arg = "WORDS"),
+		"list those called so, and those in which the words were said, with the line around them",
+		.arg = "WORDS"),
 	{ 0 },
 };
 
@@ -101,7 +102,8 @@ static int print_list(const struct cli *c, struct err *e)
 		snprintf(path, sizeof path, "%s%s", r.folder, r.file[i].name);
 		listed_read(path, &l);
 		/* the line around the words is its text then */
-		if (opts.find && !listed_said(path, opts.find, l.text))
+		if (opts.find && !listed_said(path, opts.find, l.text) &&
+			!recordings_is_called(r.file[i].name, opts.find))
 			continue;
 		list_row(&out, i + 1, path, &r.file[i], &l);
 		n++;

@@ -827,6 +827,12 @@ def test_sessions_from_inside(suite):
         listed("/sessions", "today", "1 turn +of owls", "1 turn +of foxes", "2 of 2")
         s.keys("Escape")
         s.wait("F1 explains", gone=True)
+        first = min(n for n in os.listdir(folder) if n.endswith(".db"))
+        os.rename(os.path.join(folder, first), os.path.join(folder, "my owls.db"))
+        listed("/sessions owls", r"called so\s+my owls .*of foxes(?s:.*)of owls")  # before those in which it was said
+        os.rename(os.path.join(folder, "my owls.db"), os.path.join(folder, first))
+        s.keys("Escape")
+        s.wait("F1 explains", gone=True)
         listed("/sessions FOX", 'sessions with "FOX"', "of foxes", "1 of 1")
         s.keys("Enter")
         s.wait("^ +of foxes ─")

@@ -45,6 +45,9 @@ def record(text, name, seconds):
 
 
 def test_list():
+    for args in (("sessions",), ("replay",)):
+        done = subprocess.run([PROGRAM, *args], capture_output=True, env={**ENV, "XDG_DATA_HOME": "/proc/none"}, check=False)
+        check(f"{args[0]} only reads, and makes no folder", b"cannot make" not in done.stderr, done.stderr)
     check("no recordings are a list of none", cutaway("sessions")[0] == 0 and listed() == [])
     os.makedirs(FOLDER, exist_ok=True)
     for i, text in enumerate(("the oldest", "one\nof two \x1b[31mlines", "the newest")):
@@ -127,6 +130,8 @@ def test_names():
     check("a number of the list gets a name", status == 0 and out.strip() == os.path.join(FOLDER, "foxes.db") and
           [r["name"] for r in listed()] == ["new.db", "foxes.db", "old.db"], out)
     check("the list has it", "foxes · one of two" in cutaway("sessions")[1], cutaway("sessions")[1])
+    found = [r["name"] for r in json.loads(cutaway("sessions", "--json", "--find", "FOX")[1])]
+    check("--find finds a name, too", found == ["foxes.db"], found)
     for new, why in (("old", "exists already"), ("a/b", "no name"), ("..", "no name"), ("7", "no name"),
                      ("-x", "no name"), ("a\nb", "no name"), ("", "no name")):
         status, _, err = cutaway("sessions", "name", "--", "foxes", new)

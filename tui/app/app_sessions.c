@@ -65,11 +65,13 @@ static void add(struct app *a, const struct recording_file *f, const char *path)
 	char name[80], text[2 * LISTED_TEXT + 40];
 	struct listed l;
 	time_t begun;
+	bool called;
 
 	if (is_own(a, path))
 		return;
 	listed_read(path, &l);
-	if (*s->words && !listed_said(path, s->words, l.text))
+	called = *s->words && recordings_is_called(f->name, s->words);
+	if (*s->words && !listed_said(path, s->words, l.text) && !called)
 		return;
 	begun = (time_t)((l.unix_ns ? l.unix_ns : f->mtime_ns) / 1000000000);
 	name_of(f->name, begun, name, sizeof name);
@@ -78,7 +80,7 @@ static void add(struct app *a, const struct recording_file *f, const char *path)
 		l.state == LISTED_UNREADABLE ? " · unreadable" : "");
 
 	palette_add(&a->palette,
-		&(struct palette_item){ .group = day_of(begun),
+		&(struct palette_item){ .group = called ? "called so" : day_of(begun),
 			.name = name,
 			.value = view_form("%lld turn%s", (long long)l.turns, plural(l.turns)).text,
 			.text = text + (*l.text || !*text ? 0 : strlen(" · ")),
@@ -119,6 +121,18 @@ void app_sessions_work(struct app *a)
 		app_sessions_close(a);
 }
 
+static void called_first(struct recordings *r, const char *words)
+{
+	for (int32_t i = 0, n = 0; i < r->n; i++) {
+		const struct recording_file f = r->file[i];
+
+		if (!recordings_is_called(f.name, words))
+			continue;
+		memmove(&r->file[n + 1], &r->file[n], (size_t)(i - n) * sizeof f);
+		r->file[n++] = f;
+	}
+}
+
 int app_sessions(struct app *a, const char *words, struct err *e)
 {
 	char title[64];
@@ -132,6 +146,8 @@ int app_sessions(struct app *a, const char *words, struct err *e)
 		a->sessions = NULL;
 		return -1;
 	}
+	if (*words)
+		called_first(&a->sessions->r, words);
 	snprintf(a->sessions->words, sizeof a->sessions->words, "%s", words);
 	snprintf(title, sizeof title, *words ? "sessions with \"%.40s\"" : "sessions", words);
 	palette_begin(&a->palette, title, "");
