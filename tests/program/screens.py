@@ -380,6 +380,29 @@ def test_no_color(suite):
         s.close()
 
 
+def test_theme(suite):
+    """/theme takes what --theme takes: light, none, and back to what the terminal says"""
+    s = suite.screen(80, 24)
+
+    def colours():
+        return set(re.findall(r"[34]8[;:][\d;:]*\d", s.tmux("capture-pane", "-e", "-p", "-t", "t")))
+
+    try:
+        suite.chat(s, "--no-record")
+        found = colours()
+        for theme, good in (("light", lambda c: c and not c & found), ("mono", lambda c: not c), ("auto", lambda c: c == found)):
+            s.type("/theme " + theme)
+            s.keys("Enter")
+            end = time.monotonic() + PATIENCE
+            while not good(colours()):
+                if time.monotonic() > end:
+                    raise Failure(f"{theme}: {colours()}, at first {found}")
+                time.sleep(0.04)
+        suite.quit(s)
+    finally:
+        s.close()
+
+
 def test_search(suite):
     """searches: the tree while it runs and when it is over, the chat goes on with the best, and a replay has the same"""
     s = suite.screen(80, 24)

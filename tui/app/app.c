@@ -272,7 +272,8 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 	case ACT_TINT: return switch_look(a, "tint", text, &a->state.plain, false);
 	case ACT_PROJECTOR: app_projector(a, turned(text, a->projector)); return 0;
 	case ACT_THEME:
-		term_set_theme(a->term, !strcmp(text, "light"), term_theme(a->term)->projector);
+		term_set_theme(a->term, text);
+		a->canvas.mono = term_theme(a->term)->depth == THEME_MONO;
 		return 0;
 	case ACT_HELP: app_palette(a, NULL, PALETTE_ALL, text); return 0;
 	case ACT_SETTINGS:

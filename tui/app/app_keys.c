@@ -46,10 +46,8 @@ void app_toggle_zoom(struct app *a)
 
 void app_projector(struct app *a, bool on)
 {
-	const struct theme *theme = term_theme(a->term);
-
-	if (on != theme->projector)
-		term_set_theme(a->term, theme->light, on);
+	if (on != term_theme(a->term)->projector)
+		term_set_projector(a->term, on);
 	a->projector = on;
 	a->dirty = true;
 }

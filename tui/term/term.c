@@ -211,17 +211,13 @@ static int open_out(struct terminal *t, struct err *e)
 	return 0;
 }
 
-static void choose_colours(struct terminal *t, const struct term_options *o)
+static void choose_colours(struct terminal *t)
 {
-	const char *theme = o->theme ? o->theme : "auto";
-
-	t->theme.light =
-		!strcmp(theme, "light") || (strcmp(theme, "dark") != 0 && theme_env_is_light());
-	t->theme.depth = THEME_MONO;
-	if (!strcmp(theme, "mono") || !env_empty("NO_COLOR") || !has_colors() || start_color() != OK)
+	t->depth = THEME_MONO;
+	if (!env_empty("NO_COLOR") || !has_colors() || start_color() != OK)
 		return;
 	use_default_colors();
-	t->theme.depth = COLORS < 256 ? THEME_16 : tigetflag("RGB") > 0 ? THEME_TRUE : THEME_256;
+	t->depth = COLORS < 256 ? THEME_16 : tigetflag("RGB") > 0 ? THEME_TRUE : THEME_256;
 }
 
 static void choose_modes(void)
@@ -269,14 +265,14 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 		return -1;
 	}
 	resizeterm(t->h, t->w);
-	choose_colours(t, o);
+	choose_colours(t);
+	term_set_theme(t, o->theme ? o->theme : "auto");
 	choose_modes();
 	term_keys_open(t);
 	cut_meta_on(t);
 	arm_crash(t);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &t->ours);
 	modes_begin(t);
-	t->anew = true;
 	*out = t;
 	return 0;
 }
@@ -334,12 +330,24 @@ const struct theme *term_theme(const struct terminal *t)
 	return &t->theme;
 }
 
-void term_set_theme(struct terminal *t, bool light, bool projector)
+static void paint_anew(struct terminal *t)
 {
-	t->theme.light = light;
-	t->theme.projector = projector;
 	memset(t->pair, 0, sizeof t->pair);
 	t->anew = true;
+}
+
+void term_set_theme(struct terminal *t, const char *theme)
+{
+	t->theme.light =
+		!strcmp(theme, "light") || (strcmp(theme, "dark") != 0 && theme_env_is_light());
+	t->theme.depth = strcmp(theme, "mono") != 0 ? t->depth : THEME_MONO;
+	paint_anew(t);
+}
+
+void term_set_projector(struct terminal *t, bool on)
+{
+	t->theme.projector = on;
+	paint_anew(t);
 }
 
 void term_refresh(struct terminal *t)

@@ -26,7 +26,8 @@ void term_close(struct terminal *t); /* restores the terminal; NULL is fine */
 void term_size(const struct terminal *t, int *w, int *h);
 bool term_ascii(const struct terminal *t);
 const struct theme *term_theme(const struct terminal *t);
-void term_set_theme(struct terminal *t, bool light, bool projector);
+void term_set_theme(struct terminal *t, const char *theme); /* as in struct term_options */
+void term_set_projector(struct terminal *t, bool on);
 
 /* Shows a canvas of term_size(). Returns false, having done nothing, if the last frame is still
  * being sent. */

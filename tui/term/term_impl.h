@@ -26,6 +26,7 @@ struct terminal {
 	int out;           /* the terminal, a non-blocking file description of our own */
 	struct termios found, ours;
 	struct theme theme;
+	enum theme_depth depth; /* what it can show */
 	bool ascii, gone;
 	bool away; /* the terminal was left for good to another program */
 	int w, h;

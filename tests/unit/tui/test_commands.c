@@ -168,8 +168,9 @@ static void wrong_values_are_told(void **state)
 	fails("/view nowhere", "there are chat pages prefix spec");
 	fails("/view p", "/view p could be pages prefix");
 	fails("/view pagess", "none is called so");
-	fails("/theme pink", "one of dark|light");
-	fails("/theme", "one of dark|light");
+	fails("/view 5", "none is called so");
+	fails("/theme pink", "one of auto|dark|light|mono");
+	fails("/theme", "one of auto|dark|light|mono");
 	fails("/frob", "there is no command /frob: /help lists them");
 	fails("/brake", "did you mean /break? /help lists them");
 	fails("/reverse-contnue", "did you mean /reverse-continue?");
