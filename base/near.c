@@ -38,10 +38,11 @@ bool near_try(struct near *n, const char *typed, const char *name)
 {
 	const size_t a = strlen(typed), b = strlen(name);
 	const int edits = near_edits(typed, name), most = ((int)(a > b ? a : b) + 1) / NEAR_PART;
+	const int cost = 2 * edits + (*typed != *name);
 
-	if (edits >= n->least || edits > most)
+	if (cost >= n->least || edits > most)
 		return false;
-	*n = (struct near){ name, edits };
+	*n = (struct near){ name, cost };
 	return true;
 }
 

@@ -8,12 +8,13 @@
 /* Edits that still suggest a name, and of how many of its characters one may be: a third. */
 enum { NEAR_ENOUGH = 2, NEAR_PART = 3 };
 
-/* The nearest to what was typed, of the names that were tried; begins as NEAR_NONE. */
+/* The nearest to what was typed, of the names that were tried; begins as NEAR_NONE. Of two that are
+ * as near the one that begins alike, since the first letter is seldom wrong. */
 struct near {
 	const char *best;
 	int least;
 };
-#define NEAR_NONE ((struct near){ NULL, NEAR_ENOUGH + 1 })
+#define NEAR_NONE ((struct near){ NULL, 2 * (NEAR_ENOUGH + 1) })
 /* True: it is near, and nearer than those before. */
 bool near_try(struct near *n, const char *typed, const char *name);
 

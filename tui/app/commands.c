@@ -180,10 +180,14 @@ static int act(
 	const char *word;
 
 	if (*arg && c->s->type == SETTING_NONE)
-		return err_set(e, ERR_USAGE, "%s takes no argument", c->s->name);
+		return err_set(e, ERR_USAGE, "%s takes no argument: %s", c->s->name, c->s->doc);
+	if (c->act == ACT_GOTO && isalpha((unsigned char)*arg)) /* git's checkout */
+		return err_set(e, ERR_USAGE, "goto %.40s: a step is a number; /tree goes to a branch", arg);
 	if (c->act == ACT_VIEW && *arg) {
 		known = commands_views(h);
-		if (!(arg = command_names_choose(&known, c->s->name, arg, e)))
+		if (*arg > '0' && *arg <= '9' && !arg[1] && *arg - '1' < known.n)
+			arg = known.name[*arg - '1'];
+		else if (!(arg = command_names_choose(&known, c->s->name, arg, e)))
 			return -1;
 	} else if (c->s->type == SETTING_NUMBER) {
 		if (*arg && !(*arg == '@' && c->act == ACT_FORK) && setting_put(c->s, &number, arg, e))

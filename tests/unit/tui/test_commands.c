@@ -163,6 +163,8 @@ static void wrong_values_are_told(void **state)
 	fails("/set cuda-mode bad", "launches");
 	fails("/greedy 3", "/temp 0 3: a number");
 	fails("/new 3", "no argument");
+	fails("/checkout b", "/goto b: a step is a number; /tree goes to a branch");
+	fails("/switch b", "/tree takes no argument: the branches of the session; Enter goes to one");
 	fails("/fork 1000", "from 2 to 64");
 	fails("/save", "/save: a file must be named");
 	fails("/view nowhere", "there are chat pages prefix spec");
@@ -173,6 +175,7 @@ static void wrong_values_are_told(void **state)
 	fails("/theme", "one of auto|dark|light|mono");
 	fails("/frob", "there is no command /frob: /help lists them");
 	fails("/brake", "did you mean /break? /help lists them");
+	fails("/vew", "did you mean /view?"); /* /new is as near, and begins otherwise */
 	fails("/reverse-contnue", "did you mean /reverse-continue?");
 	fails("/verify", "cutaway verify --help");
 	fails("/", "/help");
@@ -205,7 +208,8 @@ static void without_argument_the_value_is_said(void **state)
 static void a_beginning_is_enough(void **state)
 {
 	static const char *const views_of[][2] = { { "pages", "pages" }, { "pa", "pages" },
-		{ "kv", "pages" }, { "c", "chat" }, { "prefix ca", "prefix" }, { "speculation", "spec" } };
+		{ "kv", "pages" }, { "c", "chat" }, { "2", "pages" }, { "prefix ca", "prefix" },
+		{ "speculation", "spec" } };
 	char expected[64];
 
 	(void)state;
