@@ -77,8 +77,11 @@ static int complain(sqlite3 *db, const char *expr, size_t before, int *where, st
 		text += sizeof no_column - 1;
 		near = watch_nearest(text);
 		return err_set(e, ERR_USAGE, "no column \"%.40s\"%s%s%s", text,
-			near ? "; did you mean " : "", near ? near : "", near ? "?" : ": Tab lists them");
+			near ? "; did you mean " : "", near ? near : "",
+			near ? "?" : ": Tab in the chat lists them, docs/trace.md explains them");
 	}
+	if (at >= (int)strlen(expr)) /* in what we put behind it */
+		text = "something is missing at its end";
 	return err_set(e, ERR_USAGE, "%.60s: %.120s", expr, text);
 }
 

@@ -187,6 +187,8 @@ def test_chat():
         t.wait(r"pin \d+: \d+ tokens in \d+ pages")
         t.send('/pin "open\r')
         t.wait("a text stands between double quotes")
+        t.send('/pin "hello" 1x\r')
+        t.wait("what follows the text is a time, such as 90s, 5m or 1h")
         check("a text in place of a file", True)
         t.send("/quit\r")
         check("it ends", t.wait_end() == 0)

@@ -27,7 +27,9 @@ static char *read_text(const char *what, struct err *e)
 	if (*what != '"')
 		return with_files_read(what, "/pin", NULL, e);
 	text = n > 2 && what[n - 1] == '"' ? strndup(what + 1, n - 2) : NULL;
-	if (!text)
+	if (!text && strchr(what + 1, '"'))
+		err_set(e, ERR_USAGE, "/pin: what follows the text is a time, such as 90s, 5m or 1h");
+	else if (!text)
 		err_set(e, ERR_USAGE, "/pin: a text stands between double quotes");
 	return text;
 }

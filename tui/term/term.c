@@ -174,10 +174,10 @@ static int check_terminal(struct err *e)
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
 		return err_set(e, ERR_USAGE,
-			"the screens need a terminal on standard input and output: "
-			"'cutaway run' works without one");
+			"the screens need a terminal on standard input and output; run, diff and others work "
+			"without one");
 	if (!name || !*name || !strcmp(name, "dumb"))
-		return err_set(e, ERR_USAGE, "TERM=%s cannot show screens: 'cutaway run' works there",
+		return err_set(e, ERR_USAGE, "TERM=%s cannot show screens: run, diff and others work there",
 			name && *name ? name : "(unset)");
 	if (setupterm(NULL, STDOUT_FILENO, &status) != OK)
 		return err_set(e, ERR_USAGE,
@@ -188,7 +188,7 @@ static int check_terminal(struct err *e)
 	del_curterm(cur_term);
 	if (!able)
 		return err_set(
-			e, ERR_USAGE, "TERM=%s cannot place its cursor: 'cutaway run' works there", name);
+			e, ERR_USAGE, "TERM=%s cannot place its cursor: run, diff and others work there", name);
 	return 0;
 }
 

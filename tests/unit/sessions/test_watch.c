@@ -125,9 +125,12 @@ static void test_errors(void **state)
 		int where;
 	} cases[] = {
 		{ "entropi > 3", "no column \"entropi\"; did you mean entropy?", 0 },
-		{ "foo > 3", "no column \"foo\": Tab lists them", 0 }, /* two of three letters differ */
+		{ "foo > 3", "no column \"foo\": Tab in the chat lists them, docs/trace.md explains",
+			0 }, /* two of three letters differ */
 		{ "rejected > 0 AND txt = 'a'", "did you mean text?", 17 },
-		{ "entropy >", "syntax error", -2 },
+		{ "entropy >", "entropy >: something is missing at its end", 9 },
+		{ "(p > 1", "(p > 1: something is missing at its end", -2 },
+		{ "p >> > 1", "near \">\": syntax error", -2 },
 		{ "1) FROM now; DROP TABLE x; --", "an expression ends", 1 },
 		{ "1; SELECT 2", "an expression ends", 1 },
 		{ "p -- comment", "an expression ends", 2 },
