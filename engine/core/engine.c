@@ -364,9 +364,9 @@ static int64_t submit(struct engine *e, const struct engine_request *q,
 	}
 	r->owner = owner;
 	r->owner_data = data;
+	for_hooks(e, h, submitted) if (h->ops->submitted(e, h->state, r, q)) return id;
 	if (out)
 		*out = r;
-	for_hooks(e, h, submitted) h->ops->submitted(e, h->state, r, q);
 	return id;
 }
 

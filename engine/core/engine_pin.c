@@ -61,7 +61,7 @@ void engine_clear_prefix(struct engine *e)
 }
 
 /* A request that only pins ends at once if it may not. */
-static void pin_submitted(
+static bool pin_submitted(
 	struct engine *e, void *state, struct request *r, const struct engine_request *q)
 {
 	char why[SCHED_WHY];
@@ -69,8 +69,10 @@ static void pin_submitted(
 	(void)state;
 	if (q->pin)
 		sched_pin(&e->sched, r, q->pin, q->pin_ttl_ns, why);
-	if (q->kind == EV_REQUEST_KIND_pin && !r->pin)
-		engine_end_request(e, r, EV_FINISH_refused, why);
+	if (q->kind != EV_REQUEST_KIND_pin || r->pin)
+		return false;
+	engine_end_request(e, r, EV_FINISH_refused, why);
+	return true;
 }
 
 const struct step_hooks pin_hooks = { .name = "pins", .submitted = pin_submitted };

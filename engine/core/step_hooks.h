@@ -35,8 +35,8 @@ struct step_hooks {
 	/* The session's event is out, and its settings': now comes what the hook measured. */
 	void (*begun)(struct engine *e, void *state);
 
-	/* r waits in the queue, as q asked for it. The last hook that has this may end it. */
-	void (*submitted)(
+	/* r waits in the queue, as q asked for it. True: the hook has ended it; no other gets it. */
+	bool (*submitted)(
 		struct engine *e, void *state, struct request *r, const struct engine_request *q);
 
 	/* The hook has work that is no request: the engine is not idle. */

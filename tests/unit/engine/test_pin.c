@@ -245,6 +245,45 @@ static void test_limits(void **state)
 	engine_close(w.e);
 }
 
+static bool count_submitted(
+	struct engine *e, void *n, struct request *r, const struct engine_request *q)
+{
+	(void)e, (void)q;
+	*(int *)n += r->n_prompt > 0;
+	return false;
+}
+
+/* A pin that is refused has ended, and is no more: neither a hook nor the caller gets it. */
+static void test_nobody_gets_a_refused_pin(void **state)
+{
+	static const struct step_hooks counts = { .name = "counts", .submitted = count_submitted };
+	struct engine_options o = ENGINE_DEFAULTS;
+	int32_t ids[DOCUMENT];
+	struct engine_request q = {
+		.kind = EV_REQUEST_KIND_pin, .ids = ids, .n_ids = 5, .pin = 5, .text = ""
+	};
+	struct request *r = NULL;
+	struct world w;
+	int n = 0;
+
+	(void)state;
+	world_open(&w, o);
+	w.e->hook[w.e->n_hooks].ops = &counts;
+	w.e->hook[w.e->n_hooks++].state = &n;
+	q.params = SAMPLE_DEFAULTS;
+	put_text(ids, DOCUMENT, 1);
+	assert_int_equal(engine_submit_owned(w.e, &q, NULL, NULL, &r, NULL), 1);
+	assert_int_equal(w.finish[1].reason, EV_FINISH_refused);
+	assert_null(r);
+	assert_int_equal(n, 0);
+	q.n_ids = q.pin = DOCUMENT;
+	engine_submit_owned(w.e, &q, NULL, NULL, &r, NULL);
+	assert_non_null(r);
+	assert_int_equal(n, 1);
+	run_out(&w);
+	engine_close(w.e);
+}
+
 /* A request that does not fit beside what is pinned is refused with its numbers; one that begins
  * with it reads it. What was accepted is not crowded out. */
 static void test_others_fit(void **state)
@@ -402,6 +441,7 @@ int main(void)
 		cmocka_unit_test(test_it_stays),
 		cmocka_unit_test(test_declared_and_renewed),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_nobody_gets_a_refused_pin),
 		cmocka_unit_test(test_others_fit),
 		cmocka_unit_test(test_expiry),
 		cmocka_unit_test(test_unfinished),
