@@ -92,14 +92,16 @@ static bool more(struct script *s, struct err *e)
 }
 
 /* Returns the first `size` bytes as a line; removes `used`. */
-static int take(struct script *s, size_t size, size_t used, char **line)
+static int take(struct script *s, size_t size, size_t used, char **line, struct err *e)
 {
 	while (size && s->buf[size - 1] == '\r')
 		size--;
 	*line = strndup(s->buf, size);
+	if (!*line)
+		return err_no_memory(e, "a line of %s", s->path);
 	s->n -= used;
 	memmove(s->buf, s->buf + used, s->n);
-	return *line ? 1 : -1;
+	return 1;
 }
 
 int script_line(struct script *s, char **line, struct err *e)
@@ -108,9 +110,9 @@ int script_line(struct script *s, char **line, struct err *e)
 		const char *end = s->n ? memchr(s->buf, '\n', s->n) : NULL;
 
 		if (end)
-			return take(s, (size_t)(end - s->buf), (size_t)(end - s->buf) + 1, line);
+			return take(s, (size_t)(end - s->buf), (size_t)(end - s->buf) + 1, line, e);
 	} while (!s->ended && more(s, e));
 	if (!s->ended)
 		return 0;
-	return s->n && !e->code ? take(s, s->n, s->n, line) : -1;
+	return s->n && !e->code ? take(s, s->n, s->n, line, e) : -1;
 }

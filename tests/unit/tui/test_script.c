@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,17 @@
 #include <unistd.h>
 
 #include "tui/app/script.h"
+
+static bool starved;
+
+/* In place of the library's, for all that is linked here. */
+char *strndup(const char *text, size_t most)
+{
+	const size_t n = strnlen(text, most);
+	char *copy = starved ? NULL : calloc(1, n + 1);
+
+	return copy ? memcpy(copy, text, n) : NULL;
+}
 
 static char folder[] = "/tmp/cutaway-script-XXXXXX", path[64];
 
@@ -125,6 +137,28 @@ static void what_has_no_lines_is_an_error(void **state)
 	refused("/dev/zero", "longer than");
 }
 
+/* A line is not dropped in silence: what follows it may hang on it. */
+static void a_line_without_memory_is_an_error(void **state)
+{
+	FILE *f = fopen(path, "w");
+	struct script *s = NULL;
+	struct err e = { 0 };
+	char *line;
+
+	(void)state;
+	fputs("one\ntwo\n", f);
+	fclose(f);
+	s = opened();
+	starved = true;
+	assert_int_equal(script_line(s, &line, &e), -1);
+	starved = false;
+	assert_non_null(strstr(e.text, "no memory"));
+	gives(s, 1, "one");
+	gives(s, 1, "two");
+	gives(s, -1, NULL);
+	script_close(s);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -132,6 +166,7 @@ int main(void)
 		TEST(a_file_has_lines),
 		TEST(a_pipe_may_take_its_time),
 		TEST(what_has_no_lines_is_an_error),
+		TEST(a_line_without_memory_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
