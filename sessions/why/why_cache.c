@@ -4,6 +4,14 @@
 #include "engine/settings/settings.h"
 #include "sessions/why/why_impl.h"
 
+enum { MOST_BLOCK = 1 << 24 };
+
+/* What no engine writes, but a file may say. */
+static long long within(long long n, long long most)
+{
+	return n < 0 ? 0 : n > most ? most : n;
+}
+
 /* ---- miss ---- */
 
 struct miss {
@@ -27,10 +35,9 @@ static bool read_lookup(struct why *w, struct miss *m)
 					: "reason <> {prefix.hit} AND seq <= ?9 ORDER BY seq DESC LIMIT 1");
 	if (!why_read(w, why_query(w, sql, w->at.number), 10, to))
 		return false;
-	/* a prompt is no longer than that, and no more of it can be found: the file may say otherwise
-	 */
-	m->asked = m->asked < 0 ? 0 : m->asked > INT32_MAX ? INT32_MAX : m->asked;
-	m->hit = m->hit < 0 ? 0 : m->hit > m->asked ? m->asked : m->hit;
+	m->asked = within(m->asked, INT32_MAX);
+	m->hit = within(m->hit, m->asked);
+	m->hit_pages = within(m->hit_pages, MOST_BLOCK);
 	m->size = why_page_size(w, m->seq);
 	m->ids = why_tokens(w, m->request, m->seq, &m->n_ids);
 	return true;
@@ -303,6 +310,7 @@ static bool read_evict(struct why *w, struct evict *v)
 		" ORDER BY seq DESC LIMIT 1",
 		v->page, v->seq);
 	why_read(w, s, 3, (long long *[]){ &v->writer, &v->block, &v->cached_seq });
+	v->block = within(v->block, MOST_BLOCK);
 	return true;
 }
 

@@ -395,6 +395,35 @@ static void end_own(own_name was)
 	memcpy(file, was, sizeof file);
 }
 
+/* Places that no cache has: the answers stay within what was recorded. */
+static void test_hostile_places(void **state)
+{
+	static const char *const sql[] = {
+		"UPDATE page SET block = -1000000; UPDATE lookup SET hit = -9000000, hit_pages = -1000000",
+		"UPDATE page SET block = 9223372036854775806;"
+		"UPDATE lookup SET hit_pages = 9223372036854775806"
+	};
+	own_name was;
+	sqlite3 *db;
+	char into[96];
+
+	(void)state;
+	memcpy(was, file, sizeof file);
+	snprintf(into, sizeof into, "VACUUM INTO '/tmp/cutaway-why-places-%d.db'", (int)getpid());
+	assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, into, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+	snprintf(file, sizeof file, "/tmp/cutaway-why-places-%d.db", (int)getpid());
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+		assert_int_equal(sqlite3_exec(db, sql[i], NULL, NULL, NULL), SQLITE_OK);
+		sqlite3_close(db);
+		says(ask("evict", NULL), "its block %d, positions", i << 24);
+		says(ask("miss", NULL), "from the cache: ");
+	}
+	end_own(was);
+}
+
 /* Without a measured bandwidth, the fastest large read of the log is the limit. */
 static void test_limit_of_the_log(void **state)
 {
@@ -644,6 +673,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_miss),
 		cmocka_unit_test(test_evict),
+		cmocka_unit_test(test_hostile_places),
 		cmocka_unit_test(test_emptied),
 		cmocka_unit_test(test_preempt),
 		cmocka_unit_test(test_wait),
