@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "engine/core/engine.h"
 
 static void default_of(const struct setting *s, char value[LOSSY_VALUE])
@@ -25,7 +26,7 @@ struct lossy_settings lossy_query(const char *(*value)(void *of, const char *nam
 			continue;
 		assert(l.n < LOSSY_SETTINGS);
 		if (chosen && *chosen)
-			snprintf(l.value[l.n], LOSSY_VALUE, "%s", chosen);
+			text_cleaned(l.value[l.n], LOSSY_VALUE, chosen, strlen(chosen)); /* a file's, perhaps */
 		else
 			default_of(s, l.value[l.n]);
 		l.row[l.n++] = s;

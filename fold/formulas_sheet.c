@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "fold/formulas.h"
 #include "fold/formulas_exchange.h"
 
@@ -55,6 +56,7 @@ __attribute__((format(printf, 2, 3))) static void note(
 	va_start(args, form);
 	vsnprintf(l->note, sizeof l->note, form, args);
 	va_end(args);
+	text_cleaned(l->note, sizeof l->note, l->note, strlen(l->note)); /* of a setting, perhaps */
 }
 
 static double or_absent(double v)

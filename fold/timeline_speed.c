@@ -1,8 +1,18 @@
 /* Part of the timeline: the matrix products of the model, what the machine can do, and what steps
  * reached of it. */
+#include <ctype.h>
+
 #include "fold/timeline_fold.h"
 
 #define SECOND_NS 1000000000.0
+
+/* The name of a format, as kernels have them: a file may say anything. */
+static bool is_format(const char *name)
+{
+	while (isalnum((unsigned char)*name) || *name == '_' || *name == '/')
+		name++;
+	return !*name;
+}
 
 bool tl_product_of(struct tl_product *p, const struct ev_product *e)
 {
@@ -18,7 +28,7 @@ bool tl_product_of(struct tl_product *p, const struct ev_product *e)
 		.row_bytes = e->row_bytes,
 		.each_row = e->each_row == 1 };
 	ev_copy(p->format, sizeof p->format, e->format);
-	return true;
+	return is_format(p->format);
 }
 
 bool tl_fold_product(struct timeline *t, const struct event *ev)

@@ -38,7 +38,8 @@ static const char *settings_at(struct why *w, long long seq, char names[NAMES])
 		snprintf(names, NAMES, "exact settings");
 	why_setting(w, "twin", seq, twin, sizeof twin);
 	if (*twin && strcmp(twin, "on") != 0 && strcmp(twin, "off") != 0)
-		text_append(names, NAMES, ", ", "twin %.40s", twin);
+		text_append(
+			names, NAMES, ", ", "twin %.40s", text_cleaned(twin, sizeof twin, twin, strlen(twin)));
 	return names;
 }
 

@@ -277,6 +277,10 @@ static void test_lossy(void **state)
 	assert_false(lossy_same(&exact, &window));
 	snprintf(window.value[1], sizeof window.value[1], "e4m3");
 	assert_string_equal(lossy_print(&window, text, sizeof text), "window:32, cache-format e4m3");
+	window = lossy_query(value_of, "\x1b[31mwindow:3\a");
+	lossy_print(&window, text, sizeof text);
+	assert_non_null(strstr(text, "[31mwindow:3"));
+	assert_false(strchr(text, '\x1b') || strchr(text, '\a'));
 	exact = lossy_query(value_of, NULL);
 	assert_string_equal(lossy_print(&exact, text, sizeof text), "");
 }

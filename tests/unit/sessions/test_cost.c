@@ -252,6 +252,7 @@ static void test_hostile_files(void **state)
 		FILE_OF("1", "1", "product qkv Q4_1 576 960 30\n"),
 		FILE_OF("1", "1", "product qkv Q4_1 576 960 30 0\n"),
 		FILE_OF("1", "1", "product sky Q4_1 576 960 30 1\n"),
+		FILE_OF("1", "1", "product qkv Q4\x1b[1m 576 960 30 1\n"),
 		FILE_OF("1", "1", "product qkv Q4_1 576 960 30 1 1\n"), FILE_OF("1", "1", "product\n") };
 	char *wide = malloc(5000);
 	struct cost c;

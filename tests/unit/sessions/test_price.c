@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sqlite3.h>
+
 #include "sessions/price/apart.h"
 #include "sessions/why/why.h"
 #include "tests/support/tiny.h"
@@ -179,6 +181,35 @@ static void which_costs_most(void **state)
 	unlink(file);
 }
 
+static void update(const char *sql)
+{
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+}
+
+static void nothing_of_a_file_reaches_the_terminal_raw(void **state)
+{
+	struct engine *e = opened();
+	char *text;
+
+	(void)state;
+	set(e, "twin", "on");
+	set(e, "visible", "window:16");
+	answer(e);
+	closed(e);
+	update("UPDATE setting SET value = char(27) || '[1m' || value || char(7)"
+		   " WHERE name IN ('twin', 'visible')");
+	text = why_price_of(NULL);
+	has(text, "window:16");
+	has(text, "twin ");
+	assert_false(strchr(text, '\x1b') || strchr(text, '\a'));
+	free(text);
+	unlink(file);
+}
+
 static void stopping_puts_all_back(void **state)
 {
 	struct engine *e = opened();
@@ -290,6 +321,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(which_costs_most),
+		cmocka_unit_test(nothing_of_a_file_reaches_the_terminal_raw),
 		cmocka_unit_test(stopping_puts_all_back),
 		cmocka_unit_test(without_a_twin_it_says_so),
 		cmocka_unit_test(what_was_rewound_costs_nothing),
