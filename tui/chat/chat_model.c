@@ -403,8 +403,8 @@ static int change(struct app *a, struct err *e)
 	c->settings.params.logit_bias.n = 0;
 	if (m->record && !m->live.session.record_err.code)
 		chat_note(a, "continued", m->record);
+	forget_screens(a); /* a deep look asks the actor */
 	live_close(&c->live, &old);
-	forget_screens(a);
 	c->live = m->live;
 	c->options = c->live.options = &m->options;
 	a->own = m->options.record;
