@@ -241,7 +241,8 @@ static bool is_put_off(struct job *j, enum MHD_Result *rc)
 		*rc = MHD_NO;
 	else if (j->s->draining && !j->route->at_once)
 		*rc = send_error(j, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, "the server ends");
-	else if (!j->route->at_once && !j->due && !jobs_room(j->s, 1, j->s->n_deferred))
+	else if (!j->route->at_once && !j->due &&
+			 !jobs_room(j->s, j->route->kind != QUERY_UNPIN, j->s->n_deferred))
 		*rc = send_full(j);
 	else
 		return job_defer(j);
@@ -256,6 +257,10 @@ static enum MHD_Result begin(struct job *j)
 		return rc;
 	if (j->route->at_once)
 		return send_made(j, j->route->at_once);
+	if (j->route->kind == QUERY_UNPIN) {
+		pins_remove(j);
+		return job_wait(j, false) ? MHD_YES : answer(j);
+	}
 	if (query_read(
 			&j->query, j->route->kind, j->route->dialect, j->s, j->body, j->n_body, &j->error))
 		return send_err(j);
@@ -383,7 +388,7 @@ void http_end(
 	client_turn(j, 0);
 	j->client = NULL;
 	job_leave(j);
-	if (j->submitted)
+	if (j->n_all)
 		note_served(j, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 	else if (j->due && !j->replied)
 		note(j, "the client went away");

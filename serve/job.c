@@ -168,6 +168,14 @@ static bool submit_next(struct engine *engine, struct choice *c, struct err *e)
 	return ok;
 }
 
+void job_settle(struct job *j)
+{
+	j->settled = !--j->unsettled;
+	if (j->settled && (!j->n_open || j->query.stream))
+		wake(j);
+	jobs_unlock(j->s);
+}
+
 /* Those of its choices that are of this engine. */
 static void submit(struct engine *engine, void *arg)
 {
@@ -198,10 +206,7 @@ static void submit(struct engine *engine, void *arg)
 	}
 	if (e.code)
 		j->error = e;
-	j->settled = !--j->unsettled;
-	if (j->settled && (!j->n_open || j->query.stream))
-		wake(j);
-	jobs_unlock(s);
+	job_settle(j);
 	job_unref(j);
 }
 
@@ -220,8 +225,7 @@ static void cancel(struct engine *engine, void *arg)
 	job_unref(j);
 }
 
-/* The call has a reference of its own. False: the engine takes no more calls. */
-static bool post(struct job *j, struct replica *r, void (*fn)(struct engine *e, void *arg))
+bool job_post(struct job *j, struct replica *r, void (*fn)(struct engine *e, void *arg))
 {
 	const struct job_call call = { j, r };
 
@@ -295,7 +299,7 @@ static void post_submits(struct job *j)
 	const struct err stopped = { ERR_DEVICE, "the engine has stopped" };
 
 	for (int32_t i = 0; i < s->n_replicas; i++)
-		if (job_uses(j, &s->replica[i]) && !post(j, &s->replica[i], submit))
+		if (job_uses(j, &s->replica[i]) && !job_post(j, &s->replica[i], submit))
 			fail(j, &s->replica[i], &stopped);
 }
 
@@ -330,7 +334,7 @@ void job_leave(struct job *j)
 	pthread_mutex_unlock(&s->lock);
 	for (int32_t i = 0; runs && i < s->n_replicas; i++)
 		if (job_uses(j, &s->replica[i]))
-			post(j, &s->replica[i], cancel);
+			job_post(j, &s->replica[i], cancel);
 }
 
 /* Under the lock: whether there is something for its connection to do. */

@@ -145,26 +145,6 @@ void pins_list(struct job *job, struct json *j)
 	pthread_mutex_unlock(&s->lock);
 }
 
-struct unpin_job {
-	const char *pin; /* its number; NULL: all */
-	int32_t n;
-};
-
-static void remove_pins(struct engine *engine, void *arg)
-{
-	struct unpin_job *u = arg;
-	struct engine_pin pin[SERVED_PINS];
-	const int32_t n = engine_pins(engine, pin, SERVED_PINS);
-
-	for (int32_t i = 0; i < n && i < SERVED_PINS; i++) {
-		char number[24];
-
-		snprintf(number, sizeof number, "%lld", (long long)pin[i].pin);
-		if (!u->pin || !strcmp(u->pin, number))
-			u->n += engine_unpin(engine, pin[i].pin);
-	}
-}
-
 /* "PIN", or of several replicas "REPLICA/PIN": which replica, -1: all. Its number goes to *pin. */
 static int32_t replica_of(const struct serve *s, const char *rest, const char **pin)
 {
@@ -194,22 +174,62 @@ static bool is_clear(struct serve *s, int32_t of, const char *pin)
 	return of >= 0 || n < 2;
 }
 
-void pins_delete(struct job *job, struct json *j)
+/* The engine's thread. */
+static void remove_pins(struct engine *engine, void *arg)
 {
-	struct serve *s = job->s;
-	struct err *e = &job->error;
-	struct unpin_job u = { 0 };
-	const int32_t of = replica_of(s, job->rest, &u.pin);
+	const struct job_call *call = arg;
+	struct job *j = call->job;
+	struct engine_pin pin[SERVED_PINS];
+	const char *asked;
+	const int32_t of = replica_of(j->s, j->rest, &asked);
+	const int32_t n =
+		of < 0 || of == call->replica->index ? engine_pins(engine, pin, SERVED_PINS) : 0;
+	int32_t removed = 0;
 
-	if (!is_clear(s, of, u.pin))
-		err_set(e, ERR_USAGE,
-			"several replicas have a pin %.40s: DELETE /pins/REPLICA/%.40s ends one", u.pin, u.pin);
-	for (int32_t i = 0; i < s->n_replicas && !e->code; i++)
-		if ((of < 0 || of == i) && !actor_call(s->replica[i].session->actor, remove_pins, &u))
-			err_set(e, ERR_INTERRUPTED, "the server ends");
-	job->missing = !e->code && u.pin && !u.n;
+	for (int32_t i = 0; i < n && i < SERVED_PINS; i++) {
+		char number[24];
+
+		snprintf(number, sizeof number, "%lld", (long long)pin[i].pin);
+		if (!asked || !strcmp(asked, number))
+			removed += engine_unpin(engine, pin[i].pin);
+	}
+	pthread_mutex_lock(&j->s->lock);
+	j->removed += removed;
+	job_settle(j);
+	job_unref(j);
+}
+
+void pins_remove(struct job *j)
+{
+	struct serve *s = j->s;
+	const char *pin;
+	const int32_t of = replica_of(s, j->rest, &pin);
+	const bool clear = is_clear(s, of, pin);
+
+	pthread_mutex_lock(&s->lock);
+	j->submitted = true;
+	j->unsettled = s->n_replicas;
+	j->settled = !clear;
+	pthread_mutex_unlock(&s->lock);
+	if (!clear)
+		err_set(&j->error, ERR_USAGE,
+			"several replicas have a pin %.40s: DELETE /pins/REPLICA/%.40s ends one", pin, pin);
+	for (int32_t i = 0; i < s->n_replicas && clear; i++)
+		if (!job_post(j, &s->replica[i], remove_pins)) {
+			pthread_mutex_lock(&s->lock);
+			err_set(&j->error, ERR_INTERRUPTED, "the server ends");
+			job_settle(j);
+		}
+}
+
+void pins_removed(struct job *job, struct json *j)
+{
+	const char *pin;
+
+	replica_of(job->s, job->rest, &pin);
+	job->missing = pin && !job->removed;
 	if (job->missing)
-		err_set(e, ERR_USAGE, "there is no pin %.40s; see GET /pins", job->rest);
+		err_set(&job->error, ERR_USAGE, "there is no pin %.40s; see GET /pins", job->rest);
 	else
-		json_put(j, "{'removed': %d", u.n);
+		json_put(j, "{'removed': %d", job->removed);
 }

@@ -57,6 +57,7 @@ enum query_kind {
 	QUERY_EMBED,
 	QUERY_INFILL,
 	QUERY_PIN,
+	QUERY_UNPIN,
 	QUERY_TOKENIZE,
 	QUERY_DETOKENIZE
 };
@@ -263,6 +264,7 @@ struct job {
 	LIST_ENTRY(job) link;
 	int32_t refs, n_open;         /* n_open: choices that have not finished */
 	int32_t unsettled;            /* replicas that have not seen it */
+	int32_t removed;              /* pins */
 	bool submitted, settled;      /* settled: all have */
 	bool suspended, gone, failed; /* gone: the client went away */
 	bool deferred, due;           /* its body is large: read when it is its turn; it is */
@@ -338,6 +340,11 @@ void job_unref(struct job *j);
 bool jobs_room(struct serve *s, int32_t n, int32_t before);
 /* Hands its prompts to engines. False: the queue is full; nothing was done. */
 bool job_submit(struct job *j);
+/* Has fn called on the thread of a replica's engine, with a struct job_call whose reference to the
+ * job is its own. False: the engine takes no more calls. */
+bool job_post(struct job *j, struct replica *r, void (*fn)(struct engine *e, void *arg));
+/* Under the lock, which it frees: one more replica has seen the job. */
+void job_settle(struct job *j);
 /* Under the lock, which it frees: resumes the connection. */
 void job_resume(struct job *j);
 /* Under the lock: it has ended, and its connection has maybe something to do. */
@@ -415,7 +422,8 @@ void reply_call_id(const struct choice *c, size_t call, char id[REPLY_CALL_ID]);
 void pins_add(struct replica *r, struct choice *c, const struct event *ev);
 void reply_pin(struct json *j, const struct job *job); /* of an answer */
 reply_fn pins_made;                                    /* the answer to POST /pin */
-reply_fn pins_list, pins_delete;
+reply_fn pins_list, pins_removed;                      /* the answers to GET, DELETE /pins */
+void pins_remove(struct job *j);                       /* asks the engines to */
 
 /* ---- routes (routes.c) ---- */
 

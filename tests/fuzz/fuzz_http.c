@@ -20,7 +20,6 @@ static struct serve *server(void)
 	struct err e = { 0 };
 
 	s->draining = true;
-	s->n_replicas = 0; /* none has an engine, which pins ask */
 	FUZZ_CHECK(!http_open(s, &e));
 	return s;
 }
