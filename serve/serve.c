@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 
-enum { LOOK_MS = 50, LARGE = 1 << 19 };
+enum { LOOK_MS = 50, TRIES = 100, LARGE = 1 << 19 };
 
 static void pause_ms(int ms)
 {
@@ -109,6 +109,12 @@ static bool runs(const struct job *j)
 	return j->submitted && j->n_open;
 }
 
+/* Its connection is suspended, or may yet be: the library cannot be stopped then. */
+static bool waits(const struct job *j)
+{
+	return j->suspended || (j->submitted && (j->n_open || !j->settled));
+}
+
 /* And connections that are being resumed. */
 static int32_t count_jobs(struct serve *s, bool (*which)(const struct job *j))
 {
@@ -191,20 +197,31 @@ int serve_renew(struct serve *s, struct session *session, struct err *e)
 	return rc;
 }
 
+/* Clients have some seconds to take what they have; a step takes as long as it takes, but who is in
+ * a hurry waits for no other rank. */
+static void cancel_all(struct serve *s, const atomic_bool *hurry)
+{
+	for (int i = 0; count_jobs(s, i < TRIES ? is_open : waits); i++) {
+		jobs_leave(s, runs);
+		await_jobs(s, is_open, LOOK_MS);
+		for (int32_t k = 0; i >= TRIES && atomic_load(hurry) && k < s->n_replicas; k++)
+			engine_abandon(s->replica[k].session->engine);
+	}
+}
+
 void serve_drain(struct serve *s, int32_t seconds, const atomic_bool *hurry)
 {
 	const int64_t until = now_ns() + seconds * INT64_C(1000000000);
 
 	if (!s->daemon)
 		return;
+	pthread_mutex_lock(&s->turn); /* from now on nothing begins */
 	atomic_store(&s->draining, true);
+	pthread_mutex_unlock(&s->turn);
 	serve_release(s);
 	while (now_ns() < until && !atomic_load(hurry) && !await_jobs(s, is_open, LOOK_MS))
 		;
-	for (int i = 0; i < 100 && !serve_idle(s); i++) {
-		jobs_leave(s, runs);
-		await_jobs(s, is_open, LOOK_MS);
-	}
+	cancel_all(s, hurry);
 	http_stop(s);
 }
 

@@ -12,13 +12,14 @@
 
 #include <arpa/inet.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <sys/socket.h>
 
 #include "serve/serve.h"
 #include "tests/support/tiny.h"
 
-enum { PATIENCE_S = 100 };
+enum { PATIENCE_S = 100, DRAIN_S = 6 /* more than the server gives its clients */ };
 
 static struct serve *server;
 static struct session session;
@@ -96,6 +97,32 @@ static void test_others_are_served_while_pins_go(void **state)
 	assert_true(serve_idle(server));
 }
 
+static void *drain(void *arg)
+{
+	static const atomic_bool hurry = true;
+
+	serve_drain(server, 0, &hurry);
+	return arg;
+}
+
+/* The library aborts if it is stopped while a connection is suspended. */
+static void test_it_ends_after_the_step(void **state)
+{
+	pthread_t ends;
+	int fd;
+
+	(void)state;
+	begin_to_hold();
+	fd = send_request("POST /v1/completions", "{\"prompt\": \"Once\", \"max_tokens\": 100}");
+	while (serve_idle(server))
+		usleep(1000);
+	assert_int_equal(pthread_create(&ends, NULL, drain, NULL), 0);
+	sleep(DRAIN_S);
+	sem_post(&go_on);
+	pthread_join(ends, NULL);
+	says(fd, 503, "it was stopped");
+}
+
 /* ---- the server ---- */
 
 static void on_stop(void *arg, const struct err *err)
@@ -134,9 +161,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	const atomic_bool hurry = true;
-
-	serve_drain(server, 0, &hurry);
 	assert_int_equal(session_close(&session, NULL), 0);
 	serve_close(server);
 	unlink(*state);
@@ -148,6 +172,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_others_are_served_while_pins_go),
+		cmocka_unit_test(test_it_ends_after_the_step),
 	};
 
 	return cmocka_run_group_tests_name("serve_held", tests, set_up, tear_down);
