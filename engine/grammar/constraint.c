@@ -61,14 +61,24 @@ static int compile(const char *spec, struct program *out, struct err *e)
 	return rc ? err_set(e, why.code, "grammar: %s", why.text) : 0;
 }
 
+/* And where each first byte leads: what is too ambiguous mostly shows there. */
 int constraint_check(const char *spec, struct err *e)
 {
+	struct automaton a;
 	struct program p;
+	struct err why = { 0 };
+	int rc;
 
 	if (compile(spec, &p, e))
 		return -1;
-	program_free(&p);
-	return 0;
+	if (automaton_open(&a, &p, &why))
+		return err_set(e, why.code, "grammar: %s", why.text);
+	a.most = a.work + MASK_WORK;
+	for (int byte = 0; byte < 256; byte++)
+		automaton_next(&a, a.start, (unsigned char)byte);
+	rc = a.failed ? err_set(e, ERR_USAGE, "grammar: %s", a.failed) : 0;
+	automaton_close(&a);
+	return rc;
 }
 
 /* ---- those that are open ---- */

@@ -36,7 +36,7 @@ struct bound {
 	int64_t ns, made;  /* of masks since the caller set them to 0: time, and those not known yet */
 };
 
-/* Reads the spec alone: -1 with ERR_USAGE, what is wrong with it. */
+/* Reads the spec and tries an answer's first byte: -1 with ERR_USAGE, what is wrong with it. */
 int constraint_check(const char *spec, struct err *e);
 void constraints_close(struct constraints *c);
 

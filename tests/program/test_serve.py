@@ -671,6 +671,8 @@ def test_grammar(s):
     refused = s.ask("POST", TEXT, {"prompt": "a", "guided_regex": "a", "grammar": "root ::= \"a\""})
     check("one form alone", refused[0] == 400 and "another field" in refused[1]["error"]["message"], refused[1])
     for name, value, words in (("grammar", "root ::= " + "(" * 60000, "parentheses"), ("guided_regex", "((a{0,900}){0,900}){0,900}b", "ambiguous"),
+                               ("grammar", "root ::= a0\n" + "".join(f"a{i} ::= a{i + 1} a{i + 1} | 'x'\n" for i in range(300)).replace("'", '"') + 'a300 ::= "y"',
+                                "too ambiguous"),
                                ("json_schema", {"$ref": "#/$defs/none"}, "json_schema"), ("guided_json", {"type": "thing"}, "guided_json")):
         status, told, _ = s.ask("POST", TEXT, {"prompt": "a", "max_tokens": 4, name: value})
         check(f"hostile {name}: an error in words", status == 400 and words in told["error"]["message"], told)

@@ -210,6 +210,28 @@ static void hostile(void **state)
 	free(text);
 }
 
+/* What shows at the first byte of an answer is refused before there is one. */
+static void checked_before_it_begins(void **state)
+{
+	enum { DEEP = 300 };
+	char *text = malloc(DEEP * 40);
+	struct err e = { 0 };
+	int n;
+
+	(void)state;
+	n = sprintf(text, "gbnf:root ::= a0\n");
+	for (int i = 0; i < DEEP; i++)
+		n += sprintf(text + n, "a%d ::= a%d a%d | \"x\"\n", i, i + 1, i + 1);
+	sprintf(text + n, "a%d ::= \"y\"", DEEP);
+	assert_int_equal(constraint_check(text, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_non_null(strstr(e.text, "too ambiguous"));
+	e = (struct err){ 0 };
+	assert_int_equal(constraint_check("regex:((a{1,500}){1,500}){1,500}b", &e), 0);
+	assert_int_equal(constraint_check("regex:", &e), 0); /* no byte leads on */
+	free(text);
+}
+
 /* ---- masks ---- */
 
 static uint64_t seed = 7;
@@ -334,6 +356,7 @@ int main(void)
 		cmocka_unit_test(regex),
 		cmocka_unit_test(choice),
 		cmocka_unit_test(hostile),
+		cmocka_unit_test(checked_before_it_begins),
 		cmocka_unit_test(masks),
 		cmocka_unit_test(laborious),
 	};
