@@ -112,9 +112,12 @@ static int64_t request_of(const struct event *ev)
 /* Under the lock: a stream that waits for tokens, and has some. */
 static struct job *unnotified(const struct replica *r)
 {
-	for (size_t i = 0; i < r->n_live; i++)
-		if (r->live[i]->n_come && r->live[i]->job->suspended && r->live[i]->job->query.stream)
-			return r->live[i]->job;
+	for (size_t i = 0; i < r->n_live; i++) {
+		struct job *j = r->live[i]->job;
+
+		if (r->live[i]->n_come && j->settled && j->suspended && j->query.stream)
+			return j;
+	}
 	return NULL;
 }
 

@@ -182,6 +182,7 @@ static enum MHD_Result begin_stream(struct job *j)
 
 /* ---- jobs of the engine ---- */
 
+/* This and the next: under the lock. */
 static const struct choice *refused(const struct job *j)
 {
 	for (int32_t i = 0; i < j->n_all; i++)
@@ -205,16 +206,19 @@ static bool is_stopped(const struct choice *c)
 static enum MHD_Result answer(struct job *j)
 {
 	const bool all = job_take(j);
+	const struct choice *none;
 
+	pthread_mutex_lock(&j->s->lock);
 	for (int32_t i = 0; i < j->n_all; i++)
 		if (is_stopped(&j->choice[i]))
 			err_set(&j->error, ERR_INTERRUPTED, "it was stopped before it was answered; ask again");
+	none = refused(j);
+	pthread_mutex_unlock(&j->s->lock);
 	if (j->error.code)
 		return send_err(j);
-	if (refused(j))
+	if (none)
 		return send_error(j, MHD_HTTP_BAD_REQUEST,
-			j->query.kind == QUERY_PIN ? "pin_refused" : "context_length_exceeded",
-			refused(j)->why);
+			j->query.kind == QUERY_PIN ? "pin_refused" : "context_length_exceeded", none->why);
 	if (j->query.stream)
 		return begin_stream(j);
 	for (int32_t i = 0; i < j->n_all; i++)

@@ -99,6 +99,13 @@ void job_resume(struct job *j)
 	jobs_unlock(j->s);
 }
 
+/* Likewise, unless a replica has yet to say what becomes of it. */
+static void wake_settled(struct job *j)
+{
+	if (j->settled && (!j->n_open || j->query.stream))
+		wake(j);
+}
+
 void choice_end(struct choice *c, enum ev_code_finish reason)
 {
 	struct replica *r = c->replica;
@@ -110,8 +117,8 @@ void choice_end(struct choice *c, enum ev_code_finish reason)
 		if (r->live[i] == c)
 			r->live[i] = r->live[--r->n_live];
 	replica_ended(r, c);
-	if (!--c->job->n_open || c->job->query.stream)
-		wake(c->job);
+	c->job->n_open--;
+	wake_settled(c->job);
 }
 
 /* ---- calls that run on the engine's thread ---- */
@@ -171,8 +178,7 @@ static bool submit_next(struct engine *engine, struct choice *c, struct err *e)
 void job_settle(struct job *j)
 {
 	j->settled = !--j->unsettled;
-	if (j->settled && (!j->n_open || j->query.stream))
-		wake(j);
+	wake_settled(j);
 	jobs_unlock(j->s);
 }
 
