@@ -2,9 +2,9 @@
  * smallest seq.
  *
  * Invariants: (1) while statements stand on rows, one read transaction is open, so all see the same
- * state of a file that is being written; (2) it ends at the end of the events, or at reader_rest,
- * because an open one keeps the writer from completing a checkpoint of its WAL; (3) the first error
- * is kept and reported by all later calls. */
+ * state of a file that is being written; (2) it ends at reader_rest, or at the end of the events if
+ * nothing was read out of order: an open one keeps the writer from completing a checkpoint of its
+ * WAL, and hides what it writes; (3) the first error is kept and reported by all later calls. */
 #include "trace/reader.h"
 
 #include <stdlib.h>
@@ -169,7 +169,7 @@ const struct reader_info *reader_info(const struct reader *r)
 	return &r->info;
 }
 
-void reader_rest(struct reader *r)
+static void end_rows(struct reader *r)
 {
 	if (!r->placed)
 		return;
@@ -180,6 +180,14 @@ void reader_rest(struct reader *r)
 	sqlite3_exec(r->file.db, "COMMIT", NULL, NULL, NULL);
 	r->placed = false;
 	r->taken = NULL;
+}
+
+void reader_rest(struct reader *r)
+{
+	sqlite3_reset(r->keyframe);
+	for (int k = 0; k < EV_N_KINDS; k++)
+		sqlite3_reset(r->source[k].one);
+	end_rows(r);
 }
 
 /* Goes to the next row of a table. */
@@ -307,7 +315,7 @@ static int next_event(struct reader *r, struct event *ev)
 	if (!s) {
 		if (!r->left_out)
 			reader_refresh(r);
-		reader_rest(r);
+		end_rows(r);
 		return 0;
 	}
 	if (s->seq < r->from || s->seq == INT64_MAX)
@@ -332,7 +340,7 @@ int reader_seek(struct reader *r, int64_t seq, struct err *e)
 {
 	if (r->err.code)
 		return reader_report(r, e);
-	reader_rest(r);
+	end_rows(r);
 	r->from = seq < 1 ? 1 : seq;
 	return 0;
 }

@@ -44,8 +44,9 @@ int reader_each(
 	const char *path, uint64_t kinds, int64_t seq, ev_sink *fn, void *arg, struct err *e);
 /* The next event will be the first with a seq >= this. */
 int reader_seek(struct reader *r, int64_t seq, struct err *e);
-/* Ends the read transaction between two events. Call it before a long pause: a writer cannot reset
- * its WAL while a reader uses it. */
+/* Ends the read transaction between two events, and the life of all spans. Call it before a long
+ * pause: a writer cannot reset its WAL while a reader uses it, and until then nothing new is seen.
+ */
 void reader_rest(struct reader *r);
 /* seq of the `step` event of a step, or -1. */
 int64_t reader_step_seq(struct reader *r, int64_t step);

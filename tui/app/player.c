@@ -160,7 +160,6 @@ static int older_rows(void *arg, uint64_t kinds, int64_t first, int64_t last,
 		return -1;
 	while ((got = reader_next(p->reader, &ev, p->err)) == 1 && ev.seq <= last)
 		fn(t, &ev);
-	reader_rest(p->reader);
 	return got < 0 ? -1 : 0;
 }
 
@@ -413,17 +412,16 @@ int player_go(struct player *p, struct timeline *t, int64_t step, struct err *e)
 
 int64_t player_next_ns(struct player *p, struct err *e)
 {
-	struct event ev, now;
+	struct event ev, now = { .t_ns = 0 };
 	int got;
 
 	if (p->current >= reader_info(p->reader)->n_steps)
 		return -1;
 	got = reader_step_from(p->reader, p->seq + 1, &ev, e);
-	if (got < 1)
-		return -1;
-	if (!p->seq || reader_one(p->reader, EV_step, p->seq, &now, e) < 1)
-		return ev.t_ns;
-	return now.t_ns >= 0 && ev.t_ns > now.t_ns ? ev.t_ns - now.t_ns : 0;
+	if (got == 1 && p->seq)
+		reader_one(p->reader, EV_step, p->seq, &now, e);
+	reader_rest(p->reader);
+	return got < 1 ? -1 : now.t_ns >= 0 && ev.t_ns > now.t_ns ? ev.t_ns - now.t_ns : 0;
 }
 
 struct nearest {

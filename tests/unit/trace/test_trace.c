@@ -306,6 +306,46 @@ static void test_rest(void **state)
 	}
 }
 
+static void add_steps(struct recording *rec, int64_t first, int64_t last)
+{
+	struct event ev;
+	struct err e = { 0 };
+
+	for (int64_t step = first; step <= last; step++) {
+		ev_init(&ev, EV_step);
+		ev.seq = ev.t_ns = ev.u.step.step = step;
+		assert_int_equal(recording_add(rec, &ev, &e), 0);
+	}
+	assert_int_equal(recording_commit(rec, &e), 0);
+}
+
+/* What is read out of order does not hide what is written afterwards. */
+static void test_rest_after_jump(void **state)
+{
+	struct recording *rec;
+	struct reader *r;
+	struct key_row row;
+	struct event ev;
+	struct err e = { 0 };
+
+	(void)state;
+	assert_int_equal(recording_create(&rec, path, &e), 0);
+	add_steps(rec, 1, KEY_STEPS);
+	r = open_reader();
+	assert_int_equal(reader_keyframe(r, KEY_STEPS, &row, &e), 1);
+	reader_rest(r);
+	add_steps(rec, KEY_STEPS + 1, KEY_STEPS + 1);
+	reader_refresh(r);
+	assert_int_equal(reader_info(r)->n_steps, KEY_STEPS + 1);
+	assert_int_equal(reader_step_from(r, 1, &ev, &e), 1);
+	reader_rest(r);
+	add_steps(rec, KEY_STEPS + 2, KEY_STEPS + 2);
+	reader_refresh(r);
+	assert_int_equal(reader_info(r)->n_steps, KEY_STEPS + 2);
+	reader_close(r);
+	recording_close(rec, false);
+}
+
 /* Adds the stages' times of step n to a recording. */
 static void add_times(struct recording *rec, int64_t n, struct ev_span stages)
 {
@@ -376,6 +416,7 @@ int main(void)
 		T(test_read_only_dir),
 		T(test_steps_and_marks),
 		T(test_rest),
+		T(test_rest_after_jump),
 #undef T
 	};
 
