@@ -113,13 +113,19 @@ static int take_file(struct recording *r, bool *made, struct err *e)
 	return st.st_size ? refuse_existing(r, &st, e) : 0;
 }
 
-bool recording_is_written(const char *path)
+int recording_written(int fd)
 {
 	struct flock lock = {
 		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1
 	};
+
+	return fd < 0 || fcntl(fd, F_OFD_GETLK, &lock) ? -1 : lock.l_type != F_UNLCK;
+}
+
+bool recording_is_written(const char *path)
+{
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	bool locked = fd >= 0 && !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
+	bool locked = recording_written(fd) == 1;
 
 	if (fd >= 0)
 		close(fd);

@@ -48,6 +48,9 @@ int recording_delete(const char *path);
 /* Whether a recording writes to the file at this moment, by its lock. Not for a file that this
  * process is writing or reading: see trace/foreign.c about descriptors. */
 bool recording_is_written(const char *path);
+/* The same by a descriptor of the file, which its owner closes after all that read the file here.
+ * -1: unknown. */
+int recording_written(int fd);
 
 struct recording_size {
 	/* committed; bytes of the file after a checkpoint of the WAL, as of a dozen commits ago at

@@ -143,12 +143,34 @@ def test_follow():
         trainer.wait()
 
 
+def test_follow_killed():
+    """A trainer that is killed: nobody writes the file any more, which its lock tells."""
+    trainer = subprocess.Popen([PROGRAM, "record", at("killed.db")], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=ENV)
+    trainer.stdin.write(lines(BEGIN, {"step": 1, "loss": 3.5}))
+    trainer.stdin.flush()
+    screen = Terminal([PROGRAM, "replay", "--follow", at("killed.db")], {**ENV, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"})
+    try:
+        screen.wait(r"loss +3\.5\n")
+        screen.wait("following")
+        trainer.kill()
+        trainer.wait()
+        screen.wait("no program writes this file any more")
+        screen.wait("following", gone=True)
+        screen.send("q")
+        check("replay --follow tells that the writer was killed", screen.wait_end() == 0)
+    except Failure as e:
+        check("replay --follow tells that the writer was killed", False, e)
+    finally:
+        screen.close()
+        trainer.kill()
+
+
 def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--type", "F32", "--dim", "64", "--layers", "3", "--ffn", "128", at("f32.gguf")],
                    check=True)
     with open(at("text"), "w", encoding="utf-8") as f:
         f.write("the quick brown fox jumps over the lazy dog, and the cat sat on the mat. " * 300)
-    for test in (test_lines, test_refused, test_quantise, test_prune, test_follow):
+    for test in (test_lines, test_refused, test_quantise, test_prune, test_follow, test_follow_killed):
         test()
     return finish()
 

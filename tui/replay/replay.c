@@ -2,9 +2,12 @@
  *
  * The views only see a timeline, live or replayed. Steps follow at their recorded times, divided by
  * the speed; a pause of the recorded user is shortened to a second. */
+#include <fcntl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/embed.h"
+#include "trace/recording.h"
 #include "tui/app/app.h"
 #include "tui/state/lens.h"
 #include "tui/replay/scrubber.h"
@@ -22,6 +25,7 @@ struct replay {
 	bool at_end;       /* of a growing file: new steps are shown at once */
 	bool end_reported; /* the end of the session was reported */
 	bool zoomed;       /* what a recording without an engine is of was shown */
+	int fd;            /* of the file, to see whether anybody writes it; -1: not asked */
 	int64_t looked_ns;
 	double speed;
 	int64_t due_ns; /* when the next step comes */
@@ -93,11 +97,12 @@ static void follow(struct app *a)
 {
 	struct replay *r = a->replay;
 	struct err e = { 0 };
-	int grew;
+	int grew, written;
 
 	if (!r->follow || r->damaged || now_ns() - r->looked_ns < FOLLOW_NS)
 		return;
 	r->looked_ns = now_ns();
+	written = recording_written(r->fd); /* asked first: what is read then is all there will be */
 	grew = player_refresh(r->player, &e);
 	if (grew < 0)
 		damaged(a, &e);
@@ -107,6 +112,9 @@ static void follow(struct app *a)
 	if (player_closed(r->player) && !r->end_reported) {
 		r->end_reported = true;
 		app_say(a, SAY_INFO, "the session has ended: this is now a recording like any other");
+	} else if (!written && !player_closed(r->player)) {
+		r->follow = r->at_end = false;
+		app_say(a, SAY_INFO, "no program writes this file any more: its session was cut off");
 	}
 }
 
@@ -419,6 +427,7 @@ int tui_replay(const char *path, const struct tui_options *o, struct err *e)
 		.speed = 1,
 		.playing = !o->follow,
 		.follow = o->follow,
+		.fd = -1,
 		.at_end = o->follow };
 	struct app a = {
 		.replay = &r, .prompt_hidden = true, .host = { .replay = true, .arg = &a, .act = act }
@@ -430,6 +439,8 @@ int tui_replay(const char *path, const struct tui_options *o, struct err *e)
 	 * terminal. */
 	if (player_open(&r.player, path, e) < 0)
 		return -1;
+	if (o->follow)
+		r.fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (app_open(&a, o, e) == 0) {
 		breaks_on_stop(a.breaks, stop_playing, &r);
 		go(&a, o->follow ? INT64_MAX - 1 : 0);
@@ -441,5 +452,7 @@ int tui_replay(const char *path, const struct tui_options *o, struct err *e)
 	app_close(&a);
 	breaks_close(a.breaks);
 	player_close(r.player);
+	if (r.fd >= 0)
+		close(r.fd);
 	return result;
 }
