@@ -18,6 +18,7 @@ static void keep_attention(struct looking *l, const struct k_attention *a)
 {
 	struct probe *p = l->p;
 
+	p->layer[l->layer].attends = true;
 	for (int32_t h = 0; h < p->n_heads; h++)
 		k_attention_row(a, 0, h,
 			p->attention + ((size_t)l->layer * (size_t)p->n_heads + (size_t)h) * (size_t)p->n);

@@ -39,6 +39,7 @@ struct probe_layer {
 	float act_max;                     /* largest |activation| of the feed-forward */
 	float act_small;                   /* share of them below a hundredth of that */
 	float act_near_zero;               /* share below a thousandth */
+	bool attends;                      /* it has attention: else its rows of that are not set */
 };
 
 struct probe {

@@ -76,18 +76,20 @@ static void draw_layers(
 
 /* --- a row of attention --- */
 
-/* One head's, or the mean of a layer's, or of all. */
-static void attention_row(const struct probe *p, int32_t layer, int32_t head, float *row)
+/* One head's, or the mean of a layer's, or of all. Returns of how many: a layer may have none. */
+static int32_t attention_row(const struct probe *p, int32_t layer, int32_t head, float *row)
 {
 	int32_t from = at_least(layer, 0), to = layer < 0 ? p->n_layers : layer + 1, n = 0;
 
 	memset(row, 0, (size_t)p->n * sizeof *row);
 	for (int32_t l = from; l < to; l++)
-		for (int32_t h = at_least(head, 0); h < (head < 0 ? p->n_heads : head + 1); h++, n++)
+		for (int32_t h = at_least(head, 0);
+			 p->layer[l].attends && h < (head < 0 ? p->n_heads : head + 1); h++, n++)
 			for (int32_t i = 0; i < p->n; i++)
 				row[i] += probe_attention(p, l, h)[i];
 	for (int32_t i = 0; n > 1 && i < p->n; i++)
 		row[i] /= (float)n;
+	return n;
 }
 
 /* The indices of the n largest values, largest first; returns how many there are. */
@@ -136,19 +138,16 @@ static void draw_attention(
 	int32_t top[TOP_MAX];
 	int n;
 
-	if (b->n_heads)
-		view_head(p, "attention row", "%s · %s · %d positions",
-			layer < 0 ? "all layers" : view_form("layer %d", layer).text,
-			head < 0 ? "all heads" : view_form("head %d", head).text, b->n);
-	else
-		pen_head(p, "attention row", "none in this model");
-	if (!b->n_heads)
-		view_nothing(p, VIEW_NO_ATTENTION);
-	if (!row || !b->n_heads) {
+	if (!row || !attention_row(b, layer, head, row)) {
+		pen_head(p, "attention row", layer < 0 ? "none in this model" : "none in this layer");
+		view_nothing(p,
+			layer < 0 ? VIEW_NO_ATTENTION : "this layer has no attention: it reads its own state");
 		free(row);
 		return;
 	}
-	attention_row(b, layer, head, row);
+	view_head(p, "attention row", "%s · %s · %d positions",
+		layer < 0 ? "all layers" : view_form("layer %d", layer).text,
+		head < 0 ? "all heads" : view_form("head %d", head).text, b->n);
 	draw_strip(p, 1, row, b->n);
 	n = p->r.h - 2 > 0 ? largest(row, b->n, top, p->r.h - 2 < TOP_MAX ? p->r.h - 2 : TOP_MAX) : 0;
 	for (int i = 0; i < n; i++, table.y++) {

@@ -224,11 +224,47 @@ static void test_limits(void **state)
 	engine_close(w.e);
 }
 
+/* The layers with attention, of a model whose layers are not alike. */
+static int n_attending(const char *path, int32_t *n_layers)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	const int32_t ids[] = { 3, 4, 5, 6 };
+	struct probe *p;
+	struct err e = { 0 };
+	struct engine *engine;
+	int n = 0;
+
+	o.model = path;
+	o.threads = 1;
+	if (engine_open(&engine, &o, &e) || probe_open(&p, engine, NULL, ids, 4, -1, NULL, NULL, &e))
+		fail_msg("%s", e.text);
+	for (int l = 0; l < p->n_layers; l++)
+		n += p->layer[l].attends;
+	*n_layers = p->n_layers;
+	probe_close(p);
+	engine_close(engine);
+	return n;
+}
+
+static void test_attends(void **state)
+{
+	int32_t n_layers;
+	int n;
+
+	(void)state;
+	assert_int_equal(n_attending("demos/models/family/mamba2.gguf", &n_layers), 0);
+	n = n_attending("demos/models/family/jamba.gguf", &n_layers);
+	assert_true(n > 0 && n < n_layers);
+	n = n_attending(model, &n_layers);
+	assert_int_equal(n, n_layers);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same_bits),
 		cmocka_unit_test(test_attention),
+		cmocka_unit_test(test_attends),
 		cmocka_unit_test(test_stages),
 		cmocka_unit_test(test_limits),
 	};

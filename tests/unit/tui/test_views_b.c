@@ -501,6 +501,39 @@ static void a_deep_look_says_what_the_model_lacks(void **state)
 	timeline_free(&k.t);
 }
 
+/* Layers without attention left no row: what lies there counts for nothing. */
+static void a_deep_look_has_rows_of_layers_with_attention(void **state)
+{
+	struct probe_layer layer[2] = { { .residual_rms = 1 }, { .residual_rms = 1, .attends = true } };
+	float logits[1] = { 1 }, attention[] = { NAN, 5e29f, NAN, 0.25f, 0.5f, 0.25f };
+	const int32_t ids[3] = { 0 };
+	struct probe probe = { .n = 3,
+		.n_layers = 2,
+		.n_heads = 1,
+		.vocab = 1,
+		.layer = layer,
+		.attention = attention,
+		.logits = logits };
+	const struct lens_look look = {
+		.state = LENS_DONE, .n = 3, .hash = EV_NULL_I, .ids = ids, .probe = &probe
+	};
+	struct script k;
+
+	(void)state;
+	script_begin(&k, 4, NAN);
+	k.s.lens = &look;
+	k.s.layer = -1;
+	has(drawn(&k, &view_lens, 120, 30), "0.50000");
+	k.s.layer = 1;
+	has(drawn(&k, &view_lens, 120, 30), "0.50000");
+	k.s.layer = 0;
+	has(drawn(&k, &view_lens, 120, 30), "none in this layer");
+	layer[1].attends = false;
+	k.s.layer = -1;
+	has(drawn(&k, &view_lens, 120, 30), "none in this model");
+	timeline_free(&k.t);
+}
+
 /* Heat is one scale, so equal colours mean equal shares. */
 static void heat_grows_and_ends(void **state)
 {
@@ -900,6 +933,7 @@ int main(void)
 		cmocka_unit_test(attention_says_where_there_is_none),
 		cmocka_unit_test(time_shows_a_scan),
 		cmocka_unit_test(a_deep_look_says_what_the_model_lacks),
+		cmocka_unit_test(a_deep_look_has_rows_of_layers_with_attention),
 		cmocka_unit_test(time_has_room_for_all_parts),
 		cmocka_unit_test(heat_grows_and_ends),
 		cmocka_unit_test(time_is_a_mean_of_steps_of_one_kind),
