@@ -114,16 +114,41 @@ static int read_choice(
 	return err_set(e, ERR_USAGE, "one of these is needed: %s", all);
 }
 
-/* 1,024 and 1 024 are numbers, 1.5k and 30 % too. */
+static void drop(char *text, const char *chars)
+{
+	char *to = text;
+
+	for (; *text; text++)
+		if (!strchr(chars, *text))
+			*to++ = *text;
+	*to = '\0';
+}
+
+/* Its commas are between groups of three digits: 1,040 and 1,000,000.5, but not 0,125. */
+static bool is_grouped(const char *s)
+{
+	static const char digits[] = "0123456789";
+
+	s += *s == '-' || *s == '+';
+	if (*s < '1' || *s > '9' || strspn(s, digits) > 3)
+		return false;
+	for (s += strspn(s, digits); *s == ','; s += 4)
+		if (strspn(s + 1, digits) != 3)
+			return false;
+	return !strchr(s, ',');
+}
+
+/* 1,024 and 1 024 are numbers, 7,5 (a decimal comma), 1.5k and 30 % too. */
 static int read_number(const char *typed, double *value, struct err *e)
 {
-	char plain[64], *end;
-	size_t n = 0;
+	char plain[64], *end, *comma;
 
-	for (const char *c = typed; *c && n + 1 < sizeof plain; c++)
-		if (*c != ' ' && *c != ',' && *c != '_')
-			plain[n++] = *c;
-	plain[n] = '\0';
+	snprintf(plain, sizeof plain, "%s", typed);
+	drop(plain, " _");
+	if (is_grouped(plain))
+		drop(plain, ",");
+	else if ((comma = strchr(plain, ',')))
+		*comma = '.'; /* any other comma or point is in the way then */
 	*value = strtod(plain, &end);
 	if (end > plain && (*end == 'k' || *end == 'M' || *end == 'G') && !end[1])
 		*value *= *end == 'k' ? 1e3 : *end == 'M' ? 1e6 : 1e9;
@@ -131,7 +156,7 @@ static int read_number(const char *typed, double *value, struct err *e)
 		end = plain;
 	return end > plain && isfinite(*value)
 			   ? 0
-			   : err_set(e, ERR_USAGE, "a number is needed, such as 12, 1,500 or 1.5k");
+			   : err_set(e, ERR_USAGE, "a number is needed, such as 12, 1,500, 7.5 or 1.5k");
 }
 
 int lesson_read_answer(const struct lesson_part *p, const char *typed, char *predicted, size_t cap,

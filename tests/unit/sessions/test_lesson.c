@@ -350,6 +350,20 @@ static void predictions(void **state)
 
 	(void)state;
 	predicted(number, " 1,024 ", "1024", 1024);
+	predicted(number, "1,000,000", "1e+06", 1e6);
+	predicted(number, "-1,040.5", "-1040.5", -1040.5);
+	predicted(number, "1 000", "1000", 1000);
+	predicted(number, "1_000", "1000", 1000);
+	predicted(number, "7,5", "7.5", 7.5);
+	predicted(number, "6,5 %", "6.5", 6.5);
+	predicted(number, "1,5k", "1500", 1500);
+	predicted(number, "0,125", "0.125", 0.125);
+	predicted(number, "1234,567", "1234.57", 1234.567);
+	predicted(number, ",500", "0.5", 0.5);
+	predicted(number, "1,2,3", NULL, 0);
+	predicted(number, "1,00,000", NULL, 0);
+	predicted(number, "1.000,5", NULL, 0);
+	predicted(number, ",", NULL, 0);
 	predicted(number, "1.5k", "1500", 1500);
 	predicted(number, "30 %", "30", 30);
 	predicted(number, "many", NULL, 0);
