@@ -154,7 +154,8 @@ struct lesson_progress {
 	int64_t unix_s;
 };
 void lesson_progress_get(const char *name, struct lesson_progress *p);
-/* Best effort: a full disk costs only the mark in the list. */
+/* The furthest counts, as long as the lesson has as many parts. Best effort: a full disk costs only
+ * the mark in the list. */
 void lesson_progress_put(const char *name, int32_t part, int32_t parts);
 
 /* ---- a class: lesson_report.c, lesson_sheet.c ---- */

@@ -206,10 +206,14 @@ void lesson_progress_put(const char *name, int32_t part, int32_t parts)
 {
 	struct err ignored = { 0 };
 	char *path = NULL, of[NAME];
-	FILE *in = open_progress(&path);
-	struct whole_file f;
 	struct lesson_progress p;
+	FILE *in;
+	struct whole_file f;
 
+	lesson_progress_get(name, &p);
+	if (p.parts == parts && p.part > part)
+		part = p.part;
+	in = open_progress(&path);
 	if (is_plain(name) && path && !whole_file_open(&f, path, &ignored)) {
 		while (next_mark(in, of, &p))
 			if (strcmp(of, name) != 0)

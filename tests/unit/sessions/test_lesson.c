@@ -443,6 +443,12 @@ static void progress_and_a_lesson_of_ones_own(void **state)
 	lesson_progress_put("mine", 9, 9);
 	lesson_progress_get("mine", &p);
 	assert_true(p.part == 9 && p.parts == 9 && p.unix_s > 0);
+	lesson_progress_put("mine", 3, 9);
+	lesson_progress_get("mine", &p);
+	assert_true(p.part == 9 && p.parts == 9); /* the furthest */
+	lesson_progress_put("mine", 3, 8);
+	lesson_progress_get("mine", &p);
+	assert_true(p.part == 3 && p.parts == 8); /* it is another lesson now */
 	assert_int_equal(lesson_new("mine", &own, &e), 0);
 	free(own);
 	assert_int_equal(lesson_new("mine", &own, &e), -1);
