@@ -146,7 +146,8 @@ struct lesson_entry {
 };
 bool lesson_entry(int i, struct lesson_entry *out);
 void lesson_list(FILE *out); /* all of them */
-/* Writes a commented beginning into the reader's folder; *path malloc'd. ERR_USAGE: it is there. */
+/* Writes a commented beginning into the reader's folder; *path malloc'd. ERR_USAGE: it is there, or
+ * is shipped. */
 int lesson_new(const char *name, char **path, struct err *e);
 
 struct lesson_progress {

@@ -107,15 +107,25 @@ static int read_file(const char *path, char **text, size_t *size, struct err *e)
 	return rc;
 }
 
+/* NULL: no lesson of this name is shipped. */
+static const char *shipped(const char *name)
+{
+	int i = 0;
+
+	while (lessons_shipped[i].name && strcmp(lessons_shipped[i].name, name) != 0)
+		i++;
+	return lessons_shipped[i].text;
+}
+
 static int copy_shipped(const char *name, char **text, size_t *size, struct err *e)
 {
-	for (int i = 0; lessons_shipped[i].name; i++)
-		if (!strcmp(lessons_shipped[i].name, name)) {
-			*size = strlen(lessons_shipped[i].text);
-			*text = strdup(lessons_shipped[i].text);
-			return *text ? 0 : err_no_memory(e, "a lesson");
-		}
-	return no_such(name, e);
+	const char *from = shipped(name);
+
+	if (!from)
+		return no_such(name, e);
+	*size = strlen(from);
+	*text = strdup(from);
+	return *text ? 0 : err_no_memory(e, "a lesson");
 }
 
 int lesson_load(const char *name, char **text, size_t *size, struct err *e)
@@ -154,6 +164,11 @@ int lesson_new(const char *name, char **path, struct err *e)
 	*path = NULL;
 	if (!is_plain(name))
 		return err_set(e, ERR_USAGE, "%.60s: a name of letters, digits and dashes is needed", name);
+	if (shipped(name))
+		return err_set(e, ERR_USAGE,
+			"%s is a lesson that comes with cutaway, which one of that name would hide: choose "
+			"another name",
+			name);
 	if (!(*path = own_path(name, e)))
 		return -1;
 	if (!access(*path, F_OK))

@@ -454,6 +454,9 @@ static void progress_and_a_lesson_of_ones_own(void **state)
 	assert_int_equal(lesson_new("mine", &own, &e), -1);
 	assert_int_equal(lesson_new("../x", &own, &e), -1);
 	e = (struct err){ 0 };
+	assert_int_equal(lesson_new("kv-cache", &own, &e), -1); /* it would hide the shipped one */
+	assert_non_null(strstr(e.text, "choose another name"));
+	e = (struct err){ 0 };
 	assert_int_equal(lesson_load("mine", &text, &size, &e), 0);
 	assert_int_equal(lesson_parse(&l, "mine", text, size, &e), 0);
 	lesson_free(l);
