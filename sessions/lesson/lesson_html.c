@@ -251,7 +251,7 @@ static void put_cell(FILE *out, const struct answer *a)
 static void put_reader(
 	FILE *out, const struct answered *c, int32_t n, const int32_t *question, int n_questions)
 {
-	int32_t at = 0, right = 0, asked = 0;
+	int32_t at = 0, right = 0, asked = 0, left_out = 0;
 
 	fputs("<tr><td>", out);
 	put(out, c->a->reader);
@@ -265,10 +265,14 @@ static void put_reader(
 			at++;
 	}
 	for (int32_t i = 0; i < n; i++) {
-		asked += c[i].a->ask == EV_ASK_predict;
+		asked += c[i].a->ask == EV_ASK_predict && c[i].a->predicted;
+		left_out += c[i].a->ask == EV_ASK_predict && !c[i].a->predicted;
 		right += c[i].a->ask == EV_ASK_predict && c[i].a->verdict == EV_ANSWER_right;
 	}
-	fprintf(out, "<td>%d of %d</td></tr>\n", right, asked);
+	fprintf(out, "<td>%d of %d", right, asked);
+	if (left_out)
+		fprintf(out, "; %d left out", left_out);
+	fputs("</td></tr>\n", out);
 }
 
 static bool one_reader(const struct answered *a, const struct answered *b)

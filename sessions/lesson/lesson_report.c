@@ -90,7 +90,10 @@ static int list(const struct answers *a, bool json, const char *csv, struct err 
 		listing_text(&l, q->ask == EV_ASK_check ? "check" : "predict");
 		listing_text(&l, q->predicted);
 		listing_text(&l, q->found);
-		listing_bool(&l, q->verdict == EV_ANSWER_right);
+		if (q->verdict == EV_ANSWER_right || q->verdict == EV_ANSWER_wrong)
+			listing_bool(&l, q->verdict == EV_ANSWER_right);
+		else /* left out, or never measured */
+			listing_text(&l, NULL);
 	}
 	return listing_end(&l, 0, e);
 }

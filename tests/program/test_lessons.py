@@ -426,6 +426,14 @@ def test_report():
     status, out, err = cutaway("lesson", "report", skipped)
     check("where nobody predicted it says so", status == 0 and "measured 5  nobody predicted it" in out and
           "left out -> 5" in out, out + err)
+    page = os.path.join(TMP.name, "skipped.html")
+    status, out, err = cutaway("lesson", "report", "--json", "--csv", table, "--html", page, skipped)
+    with open(page, encoding="utf-8") as f, open(table, encoding="utf-8", newline="") as g:
+        text, rows = f.read(), list(csv.DictReader(g))
+    check("left-out questions are counted apart, in a question and for a reader", status == 0 and "right 0 of 0; 1 left it out" in text and
+          "<td>0 of 0; 2 left out</td>" in text, (err, text))
+    check("and are neither right nor wrong in a table", [a["right"] for a in json.loads(out) if a["ask"] == "predict"] == [None, None] and
+          [r["right"] for r in rows if r["ask"] == "predict"] == ["", ""], (out, rows))
     with sqlite3.connect(skipped) as db:
         db.execute("WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "
                    "INSERT INTO lesson (seq, t_ns, action) SELECT 1000000 + i, 0, 1 FROM n")
