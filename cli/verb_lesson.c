@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/recordings.h"
 #include "base/text.h"
 #include "cli/chat_open.h"
 #include "cli/out.h"
@@ -237,10 +238,18 @@ static int report(const struct cli *c, struct err *e)
 	const struct lesson_report_to to = {
 		.json = c->json, .csv = c->csv, .html = opts.html, .out = stdout
 	};
+	char *path[CLI_MAX_OPERANDS] = { NULL };
+	int n = 0, rc = 0;
 
 	if (c->n_operands < 2)
 		return err_set(e, ERR_USAGE, "lesson report: recordings are needed");
-	return lesson_report((char *const *)(c->operand + 1), c->n_operands - 1, &to, e);
+	for (; !rc && n < c->n_operands - 1; n++)
+		rc = recordings_find(c->operand[n + 1], &path[n], e);
+	if (!rc)
+		rc = lesson_report(path, n, &to, e);
+	while (n > 0)
+		free(path[--n]);
+	return rc;
 }
 
 static int lesson_verb(const struct cli *c, struct err *e)
