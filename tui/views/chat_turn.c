@@ -264,9 +264,11 @@ static void wrap_turn(struct turn *n, int width, bool ascii)
 {
 	wrap_lines(&n->asked, width, ascii);
 	wrap_lines(&n->answer, width, ascii);
+	wrap_add_styled(&n->below, n->after.text, strlen(n->after.text), NULL, MARK_DIM);
+	wrap_lines(&n->below, width, ascii);
 	n->n_lines = 2 * (n->rule != NULL) + !n->same_question + !!*n->trimmed.text +
 				 !!*n->abandoned.text + !!*n->files.text + !!*n->thought.text + n->asked.n_lines +
-				 n->answer.n_lines + !!*n->after.text;
+				 n->answer.n_lines + n->below.n_lines;
 }
 
 void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_request *r,
@@ -335,11 +337,12 @@ void turn_of_waiting(struct turn *n, const struct timeline *t, const struct view
 	wrap_turn(n, width, ascii);
 }
 
-void turn_of_words(struct turn *n, const struct timeline *t, const char *words)
+void turn_of_words(
+	struct turn *n, const struct timeline *t, const char *words, int width, bool ascii)
 {
 	*n = (struct turn){ .t = t, .r = &turn_nobody, .same_question = true, .waits = true };
 	n->after = view_form("%s", words);
-	n->n_lines = 1;
+	wrap_turn(n, width, ascii);
 }
 
 void turn_of_search(
@@ -377,6 +380,7 @@ void turn_free(struct turn *n)
 {
 	wrap_free(&n->asked);
 	wrap_free(&n->answer);
+	wrap_free(&n->below);
 }
 
 int32_t turn_cursor_line(const struct turn *n, const struct view_state *s)
@@ -388,8 +392,8 @@ int32_t turn_cursor_line(const struct turn *n, const struct view_state *s)
 	line = wrap_find(&n->answer,
 		n->r->id == s->request ? (int32_t)s->token : WRAP_GIVEN - (int32_t)n->marked->pos);
 	if (line < 0) /* the end-of-turn token shows nothing: stay at the end */
-		return !!*n->after.text;
-	return n->answer.n_lines - 1 - line + !!*n->after.text;
+		return n->below.n_lines;
+	return n->answer.n_lines - 1 - line + n->below.n_lines;
 }
 
 void turn_mark(struct turn *n, const struct timeline *t, const struct view_state *s)

@@ -78,13 +78,14 @@ struct chat_left chat_left(const struct timeline *t, const bool *shown);
 enum { TURN_LABEL_W = 4, TURNS_WAITING = 3 /* shown, the newest */ };
 
 /* One request on the screen, from top to bottom: notes on dropped turns, the question, the files
- * before it, a note on siblings, the answer, why it ended. A note is one line. */
+ * before it, a note on siblings, the answer, why it ended. Other notes
+ * are one line each. */
 struct turn {
 	const struct timeline *t;
 	const struct tl_request *r;
-	struct view_state *state;      /* where a click on a token goes */
-	const struct tl_token *marked; /* under the cursor, or NULL */
-	struct wrap asked, answer;
+	struct view_state *state;         /* where a click on a token goes */
+	const struct tl_token *marked;    /* under the cursor, or NULL */
+	struct wrap asked, answer, below; /* below: `after`, on lines */
 	struct view_text trimmed, files, abandoned, after;
 	struct view_text thought; /* in its place */
 	size_t n_who;             /* bytes of `asked` that say which client asks, with its colon */
@@ -99,7 +100,8 @@ struct turn {
 
 extern const char turn_anew[]; /* the rule above a new conversation */
 /* A note between two turns. */
-void turn_of_words(struct turn *n, const struct timeline *t, const char *words);
+void turn_of_words(
+	struct turn *n, const struct timeline *t, const char *words, int width, bool ascii);
 extern const struct tl_request turn_nobody; /* placeholder request of turns without one */
 
 struct turn_look {

@@ -153,7 +153,8 @@ static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool 
 		block.attr = ATTR_REVERSE;
 		pen_text(&block, x < p->r.w ? x : p->r.w - 1, y - 1, " ", 1);
 	}
-	view_clip(&in, TURN_LABEL_W, y, p->r.w - TURN_LABEL_W, INK_DIM, n->after.text);
+	for (int32_t i = 0; i < n->below.n_lines; i++)
+		draw_line(&in, y++, n, &n->below, i);
 }
 
 struct page_room {
@@ -190,7 +191,7 @@ static void unanswered(
 	if (turn_searching(t))
 		turn_of_search(&g->turn[g->n++], t, turn_searching(t), width, ascii);
 	if (w && w->ahead && *w->ahead)
-		turn_of_words(&g->turn[g->n++], t, w->ahead);
+		turn_of_words(&g->turn[g->n++], t, w->ahead, width, ascii);
 	for (int32_t i = 0; i < g->n; i++)
 		g->lines += g->turn[i].n_lines;
 	if (s->anew && r && r->id == s->anew)

@@ -57,7 +57,11 @@ static void ends_are_told(void **state)
 	} ends[] = { { EV_FINISH_cancelled, NULL, "stopped by you" },
 		{ EV_FINISH_context, "8192 of 8192 tokens", "the context is full: 8192 of 8192 tokens" },
 		{ EV_FINISH_length, NULL, "stopped at its limit of 1 token" },
-		{ EV_FINISH_refused, "needs 40 pages, has 8", "refused: needs 40 pages, has 8" } };
+		{ EV_FINISH_refused, "needs 40 pages, has 8", "refused: needs 40 pages, has 8" },
+		{ EV_FINISH_lost,
+			"the answer broke off: http://host:1: transfer closed with data remaining",
+			"    lost: the answer broke off: http://host:1: transfer\n"
+			"    closed with data remaining\n" } };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
