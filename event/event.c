@@ -36,6 +36,12 @@ const char *ev_code_name(const char *list, int64_t value)
 	return "?";
 }
 
+bool ev_finish_is_answer(int64_t reason)
+{
+	return reason == EV_FINISH_end || reason == EV_FINISH_whole || reason == EV_FINISH_stop ||
+		   reason == EV_FINISH_length || reason == EV_FINISH_context;
+}
+
 /* The walk over the members relies on structs without padding. */
 _Static_assert(sizeof(struct ev_span) == 16 && _Alignof(struct ev_span) == 8, "64-bit only");
 

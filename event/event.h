@@ -93,6 +93,9 @@ struct ev_code {
 extern const struct ev_code ev_codes[]; /* ends with list == NULL */
 /* Name of a value in a list, or "?". */
 const char *ev_code_name(const char *list, int64_t value);
+/* Whether a request with this ev_code_finish gave an answer, to its own end or as long as it may
+ * be; not if it was refused, stopped, dropped, or failed. */
+bool ev_finish_is_answer(int64_t reason);
 
 /* Ids from here on are none of a model's: texts have them that another server told without ids. */
 enum { EV_OWN_IDS = 1 << 19 };

@@ -74,16 +74,10 @@ static double steps_from_arrival(const struct tl_request *r, int64_t step)
 }
 
 /* Who was refused, stopped or given up did not take its own time. */
-static bool ended_itself(enum ev_code_finish reason)
-{
-	return reason == EV_FINISH_ended || reason == EV_FINISH_end || reason == EV_FINISH_length ||
-		   reason == EV_FINISH_stop || reason == EV_FINISH_context;
-}
-
 void tl_note_finished(struct timeline *t, const struct tl_request *r)
 {
 	if ((r->admitted_ns == EV_NULL_I && !t->attached.on) || timeline_carried(r) ||
-		!ended_itself((enum ev_code_finish)r->finish.reason))
+		!(ev_finish_is_answer(r->finish.reason) || r->finish.reason == EV_FINISH_ended))
 		return;
 	note(t, r, TL_E2E, r->finished_ns - r->arrival_ns,
 		(int64_t)steps_from_arrival(

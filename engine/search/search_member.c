@@ -417,12 +417,6 @@ int search_keep(struct search *s, struct search_member *m, int32_t choice, struc
 	return keep(s, m, &a, e);
 }
 
-static bool is_answer(enum ev_code_finish reason)
-{
-	return reason == EV_FINISH_end || reason == EV_FINISH_length || reason == EV_FINISH_stop ||
-		   reason == EV_FINISH_context;
-}
-
 /* A member that ends becomes an answer. */
 static void on_ended(struct request *r, enum ev_code_finish reason)
 {
@@ -433,7 +427,7 @@ static void on_ended(struct request *r, enum ev_code_finish reason)
 
 	if (reason == EV_FINISH_failed && !err->code) {
 		err_set(err, ERR_INPUT, "a branch of the search failed: the log says why");
-	} else if (is_answer(reason) && !err->code && !copy_answer(s, m, 0, &a, err)) {
+	} else if (ev_finish_is_answer(reason) && !err->code && !copy_answer(s, m, 0, &a, err)) {
 		a.reason = reason;
 		keep(s, m, &a, err);
 	} else if (s->ops->ended && !err->code) {

@@ -657,6 +657,25 @@ static void test_more_pages(void **state)
 	engine_close(e);
 }
 
+/* What its grammar ends is an answer, too. */
+static void test_whole(void **state)
+{
+	static const char *const methods[] = { "best:3", "mcts:6,2" };
+	static struct told t;
+	int32_t ids[PROMPT];
+	struct engine_request q = request_of(ids, 20);
+	struct engine *e = open_engine(4, 64, &t);
+
+	(void)state;
+	q.grammar = "regex:[a-z]{2}";
+	for (int i = 0; i < 2; i++) {
+		struct search_view v = run(e, begin(e, methods[i], &q), 500);
+
+		assert_true(v.n_answers > 0 && v.answer[0].reason == EV_FINISH_whole);
+	}
+	engine_close(e);
+}
+
 /* A judge that takes its time: it is asked `late` times before it knows. */
 struct slow_judge {
 	int calls, begun, stopped, most, late, asked;
@@ -858,6 +877,7 @@ int main(void)
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_more_pages),
+		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_command),
 		cmocka_unit_test(test_slow_command),
 		cmocka_unit_test(test_even_scores),

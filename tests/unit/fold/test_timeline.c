@@ -210,6 +210,26 @@ static void life_of_a_request(void **state)
 	timeline_free(&f.t);
 }
 
+/* However an answer came to its end it has a latency; what was refused or stopped has none. */
+static void answers_have_a_latency(void **state)
+{
+	static struct feed f;
+	int n = 0;
+
+	(void)state;
+	feed_session(&f);
+	for (int reason = 0; reason < EV_N_finish; reason++) {
+		feed_request(&f, reason + 1, EV_REQUEST_KIND_chat);
+		feed_admit(&f, reason + 1, 0);
+		f.t_ns += 1000000;
+		feed_finish(&f, reason + 1, (enum ev_code_finish)reason);
+		n += ev_finish_is_answer(reason) || reason == EV_FINISH_ended;
+		assert_int_equal(histogram_n(&f.t.latency[TL_E2E]), n);
+	}
+	assert_int_equal(n, 6); /* end, whole, stop, length, context, ended */
+	timeline_free(&f.t);
+}
+
 /* Allocated, shared, copied before a write, released, cached, evicted: tables and owners follow. */
 static void pages_change_hands(void **state)
 {
@@ -602,6 +622,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(life_of_a_request),
+		cmocka_unit_test(answers_have_a_latency),
 		cmocka_unit_test(pages_change_hands),
 		cmocka_unit_test(settings_and_the_pool),
 		cmocka_unit_test(attention_heats_pages),
