@@ -855,7 +855,7 @@ def test_rewind_costs_one_row(suite):
         s.type("clear; " + suite.command("chat", "--model", model, "--record", "c.db", "--max-tokens", "0", "--greedy",
                                             "--loops", "run"))
         s.keys("Enter")
-        s.wait("rec")
+        s.wait(r"\brec\b")
         s.keys("F5")
         s.wait("paused")
         s.type("say much")

@@ -289,7 +289,7 @@ def test_killed(suite):
     try:
         s.type("clear; " + suite.command("chat", "--model", suite.model, "--record", "k.db", "--max-tokens", "9"))
         s.keys("Enter")
-        s.wait("rec")
+        s.wait(r"\brec\b")
         s.type("one two one")
         s.keys("Enter")
         s.wait("limit of 9 tokens")
