@@ -49,13 +49,27 @@ static struct model *open_again(struct engine *e, struct err *err)
 	return e->look.model;
 }
 
+/* What the whole model keeps by the settings of the engine, whose own may be those of a rank. */
+static int take_specs(struct pass *p, const struct engine *e, struct err *err)
+{
+	const struct visible *v = &e->forward.visible;
+
+	p->specs = e->specs;
+	if (p->model == e->model)
+		return 0;
+	p->specs = p->model->memory;
+	if (memory_set_format(&p->specs, memory_format(&e->specs), e->set.cache_residual, err))
+		return -1;
+	memory_set_key_ranges(&p->specs, visible_picks(v));
+	return memory_set_kept(&p->specs, visible_most_kept(v, e->info.ctx), err);
+}
+
 int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 {
 	const struct model_config *c = &e->model->config;
 	struct model *m;
 
 	memset(p, 0, sizeof *p);
-	p->specs = e->specs;
 	if (n < 1 || n > e->info.ctx)
 		return err_set(err, ERR_USAGE, "a look at %d tokens: 1 to %d are possible", n, e->info.ctx);
 	if (model_sees_ahead(e->model))
@@ -64,7 +78,8 @@ int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 			"after them",
 			model_sees_ahead(e->model));
 	p->model = m = k_is_host(e->kernels) && !e->ranks ? e->model : open_again(e, err);
-	if (!m || (e->forward.least > 0 && model_add_columns(m, e->model_path, err)))
+	if (!m || take_specs(p, e, err) ||
+		(e->forward.least > 0 && model_add_columns(m, e->model_path, err)))
 		return -1;
 	p->n = n;
 	p->n_pages = (n + PAGE - 1) / PAGE;

@@ -27,8 +27,9 @@ struct found {
 		int64_t request, pos, id, hash;
 	} row[MOST];
 	int64_t n_ranks, sent, received, preempted, watched, priced;
-	double kl;          /* to the exact twin, of all rows */
-	uint64_t attention; /* a hash of what rows were observed to attend to */
+	double influence, largest; /* of all layers, and of all inputs of products */
+	double kl;                 /* to the exact twin, of all rows */
+	uint64_t attention;        /* a hash of what rows were observed to attend to */
 };
 
 static void see(void *arg, const struct event *ev)
@@ -50,6 +51,10 @@ static void see(void *arg, const struct event *ev)
 	} else if (ev->kind == EV_price) {
 		f->priced++;
 		f->kl += ev->u.price.kl;
+	} else if (ev->kind == EV_importance) {
+		f->influence += ev->u.importance.influence;
+	} else if (ev->kind == EV_outliers) {
+		f->largest += ev->u.outliers.largest;
 	} else if (ev->kind == EV_attention) {
 		const uint8_t *at = ev->u.attention.share.data;
 
@@ -474,6 +479,46 @@ static void test_twins(void **state)
 	assert_true(f.priced >= PROMPTS * TOKENS && f.kl > 0);
 }
 
+static void measure(const struct engine_options *o, struct found *f)
+{
+	struct engine *e;
+	struct err err = { 0 };
+
+	memset(f, 0, sizeof *f);
+	if (engine_open(&e, o, &err))
+		fail_msg("%s", err.text);
+	engine_add_sink(e, see, f);
+	engine_begin(e, NULL);
+	if (engine_set(e, "importance", "measure", &err) || engine_set(e, "outliers", "measure", &err))
+		fail_msg("%s", err.text);
+	engine_close(e);
+}
+
+/* A measurement reads the whole model, with its own heads, formats and choices. */
+static void test_measured(void **state)
+{
+	static const char *const how[][2] = { { "full", "f16" }, { "full", "kivi4" },
+		{ "top:25%", "f16" }, { "h2o:300", "f32" } };
+	struct engine_options o = options(tiny_model);
+	struct found *f = calloc(2, sizeof *f);
+
+	(void)state;
+	assert_non_null(f);
+	for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+		o.visible = how[i][0];
+		o.cache_format = how[i][1];
+		put_split(&o, &(struct split){ 1, 1, 1, false, "q8" });
+		measure(&o, &f[0]);
+		assert_true(f[0].influence > 0 && f[0].largest > 0);
+		for (int k = 0; k < 3; k++) {
+			put_split(&o, &splits[k]);
+			measure(&o, &f[1]);
+			assert_true(f[0].influence == f[1].influence && f[0].largest == f[1].largest);
+		}
+	}
+	free(f);
+}
+
 /* Settings that change while the engine is open change on all ranks. */
 static void test_set(void **state)
 {
@@ -550,7 +595,8 @@ int main(void)
 		cmocka_unit_test(test_half), cmocka_unit_test(test_half_later),
 		cmocka_unit_test(test_mixture), cmocka_unit_test(test_families),
 		cmocka_unit_test(test_goes_on), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_long_path), cmocka_unit_test(test_twins), cmocka_unit_test(test_set),
+		cmocka_unit_test(test_long_path), cmocka_unit_test(test_twins),
+		cmocka_unit_test(test_measured), cmocka_unit_test(test_set),
 		cmocka_unit_test(test_set_between), cmocka_unit_test(test_stages_of_s4d) };
 
 	return cmocka_run_group_tests_name("ranks", tests, tiny_model_make, tiny_model_drop);
