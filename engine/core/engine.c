@@ -110,7 +110,7 @@ static int open_all(struct engine *e, struct err *err)
 	/* the other ranks have applied all settings when they meet, and steps are measured before this
 	 * one has: a setting that changes which ops there are goes first */
 	if (open_parts(e, o, err) || open_hooks(e, err) || engine_apply_skip(e, o, err) ||
-		engine_ranks_meet(e, err) ||
+		engine_apply_visible(e, o, err) || engine_ranks_meet(e, err) ||
 		(o->counted_cost && engine_need_cost(e, DRAFT_COST_ROWS, err)) ||
 		engine_apply_settings(e, err) || engine_ranks_ready(e, err) ||
 		engine_handover_ready(e, err))
