@@ -70,15 +70,27 @@ static int add_copy(struct floats *s, const struct k_matrix *m, struct err *e)
 	return e->code ? -1 : 0;
 }
 
-static int add_products(struct floats *s, const struct k_program *p, struct err *e)
+/* The heads of latent attention are experts to the kernels, and none to the model. */
+static int refuse_experts(const struct model *m, struct err *e)
+{
+	for (int32_t i = 0; i < m->config.n_layers; i++)
+		if (m->layer[i].ffn.kind == &layer_experts)
+			return err_set(e, ERR_USAGE,
+				"weights, activations: this model's layers have experts, of which each row reads "
+				"other weights");
+	return err_set(e, ERR_USAGE,
+		"weights, activations: this model's latent attention multiplies each head by a matrix of its "
+		"own");
+}
+
+static int add_products(
+	struct floats *s, const struct model *m, const struct k_program *p, struct err *e)
 {
 	for (int32_t i = 0; i < p->n_ops; i++) {
 		const struct k_op *op = &p->op[i];
 
 		if (op->kind == K_OP_experts)
-			return err_set(e, ERR_USAGE,
-				"weights, activations: this model's layers have experts, of which each row reads "
-				"other weights");
+			return refuse_experts(m, e);
 		if (!in_layers(op))
 			continue;
 		s->n_inputs++;
@@ -95,7 +107,7 @@ static void add_all_products(struct floats *s, struct forward *f, struct err *e)
 	const float least = f->least;
 
 	f->least = 0;
-	add_products(s, forward_program_of_one(f), e);
+	add_products(s, f->model, forward_program_of_one(f), e);
 	f->least = least;
 }
 

@@ -13,7 +13,8 @@ struct floats;
 
 /* Of all matrix products that a program of f has in its layers, each weight rounded to the nearest
  * value of `form`; NULL: as it is, and nothing is copied. ERR_USAGE where the kernels' memory is
- * not the host's, a layer has experts, or rows are no whole blocks of the form; ERR_MEMORY. */
+ * not the host's, a layer has experts or latent attention, or rows are no whole blocks of the form;
+ * ERR_MEMORY. */
 int floats_open(
 	struct floats **out, struct forward *f, const struct quant_form *form, struct err *e);
 void floats_close(struct floats *s); /* NULL is fine */

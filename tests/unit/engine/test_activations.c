@@ -269,6 +269,19 @@ static void experts_are_refused(void **state)
 	engine_close(e);
 }
 
+static void latent_attention_is_refused_as_such(void **state)
+{
+	struct seen s;
+	struct engine *e = opened("demos/models/family/latent.gguf", &s);
+	struct err err = { 0 };
+
+	(void)state;
+	assert_int_equal(engine_set(e, "weights", "4/32", &err), -1);
+	assert_non_null(strstr(err.text, "latent attention"));
+	assert_null(strstr(err.text, "experts"));
+	engine_close(e);
+}
+
 static void outliers_of_each_input(void **state)
 {
 	char *path = model_of(K_Q8_0);
@@ -300,6 +313,7 @@ int main(void)
 		cmocka_unit_test(forms_are_read_as_they_are_printed),
 		cmocka_unit_test(weights_are_those_of_the_rounded_file),
 		cmocka_unit_test(experts_are_refused),
+		cmocka_unit_test(latent_attention_is_refused_as_such),
 		cmocka_unit_test(outliers_of_each_input),
 	};
 
