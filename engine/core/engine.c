@@ -24,6 +24,7 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	e->prefix.on = engine_keeps_prefixes(e, o);
 	if (engine_set_format(e, o, err))
 		return -1;
+	e->specs.keep = !o->give_back;
 	pages = o->pages ? o->pages : engine_default_pages(e, o);
 	if (engine_open_pages(e, o->page_size, pages, err) ||
 		stream_open(&e->stream, e->tokenizer ? e->info.vocab : 0, vocab_text, e->tokenizer, err) ||

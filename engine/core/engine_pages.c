@@ -52,12 +52,18 @@ void engine_close_pages(struct engine *e)
 	e->prefix.policy = policy;
 }
 
-int32_t engine_default_pages(const struct engine *e, const struct engine_options *o)
+static int32_t default_pages(
+	const struct engine *e, const struct memory_specs *specs, const struct engine_options *o)
 {
 	const int64_t room = o->replicas ? e->info.memory_bytes / 4 / o->replicas : 0;
 	const int32_t seen = o->goes_on ? e->info.ctx / ENGINE_GOES_ON + o->budget : e->info.ctx;
 
-	return memory_default_pages(&e->specs, o->page_size, seen, o->slots, room);
+	return memory_default_pages(specs, o->page_size, seen, o->slots, room);
+}
+
+int32_t engine_default_pages(const struct engine *e, const struct engine_options *o)
+{
+	return default_pages(e, &e->specs, o);
 }
 
 /* Pages of this size for as many tokens as the pool has, or as find room in its bytes if e->specs
@@ -94,19 +100,34 @@ static int make_pages(struct engine *e, int32_t page_size, int32_t pages, struct
 	return 0;
 }
 
-int engine_remake_pages(struct engine *e, int32_t page_size, struct err *err)
+static int remake(struct engine *e, int32_t page_size, int32_t pages, struct err *err)
 {
-	const int32_t pages = pages_again(e, page_size);
-
 	if (!pages)
 		return err_set(err, ERR_USAGE, "page-size %d: the whole pool has only %lld tokens",
 			page_size, (long long)e->memory.pages[e->memory.primary].n_pages * e->memory.page_size);
 	return make_pages(e, page_size, pages, err);
 }
 
+int engine_remake_pages(struct engine *e, int32_t page_size, struct err *err)
+{
+	return remake(e, page_size, pages_again(e, page_size), err);
+}
+
+/* A pool of the default size has room for a longest sequence, whatever changes. */
+static int32_t pages_of_specs(const struct engine *e)
+{
+	const struct memory *m = &e->memory;
+	const int32_t pages = pages_again(e, m->page_size), least = engine_default_pages(e, &e->set);
+
+	if (pages < least && m->pages[m->primary].n_pages == default_pages(e, &m->spec, &e->set))
+		return least;
+	return pages;
+}
+
 int engine_take_specs(struct engine *e, const struct memory_specs *old, struct err *err)
 {
-	if (!memcmp(&e->specs, old, sizeof *old) || !engine_remake_pages(e, e->memory.page_size, err))
+	if (!memcmp(&e->specs, old, sizeof *old) ||
+		!remake(e, e->memory.page_size, pages_of_specs(e), err))
 		return 0;
 	e->specs = *old;
 	return -1;
@@ -136,5 +157,8 @@ int engine_apply_give_back(struct engine *e, struct engine_options *to, struct e
 	const struct memory_specs old = e->specs;
 
 	e->specs.keep = !to->give_back;
-	return engine_take_specs(e, &old, err);
+	if (engine_take_specs(e, &old, err))
+		return -1;
+	to->pages = e->memory.pages[e->memory.primary].n_pages;
+	return 0;
 }

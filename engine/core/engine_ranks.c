@@ -319,19 +319,6 @@ void engine_ranks_listen(struct engine *e)
 	}
 }
 
-int engine_ranks_set(struct engine *e, const struct setting *s, const char *value, struct err *err)
-{
-	struct engine_ranks *r = e->ranks;
-
-	if (!r || r->k.transport->rank || !r->opened || !engine_ranks_share(s))
-		return 0;
-	put_setting(engine_ranks_begin(r), s->name, value);
-	return engine_ranks_tell(r, (struct head){ .kind = MESSAGE_SET }, err) ||
-				   engine_ranks_replies(r, false, err)
-			   ? -1
-			   : 0;
-}
-
 /* Where the machine chooses how many pages there are, a rank chooses by its own heads. */
 static int share_pages(struct engine *e, struct err *err)
 {
@@ -343,6 +330,19 @@ static int share_pages(struct engine *e, struct err *err)
 		same = same && !memcmp(e->ranks->reply[i].n_pages, own.n_pages, sizeof own.n_pages);
 	snprintf(n, sizeof n, "%d", own.n_pages[e->memory.primary]);
 	return same ? 0 : engine_ranks_set(e, &engine_settings[ENGINE_AT_pages], n, err);
+}
+
+int engine_ranks_set(struct engine *e, const struct setting *s, const char *value, struct err *err)
+{
+	struct engine_ranks *r = e->ranks;
+
+	if (!r || r->k.transport->rank || !r->opened || !engine_ranks_share(s))
+		return 0;
+	put_setting(engine_ranks_begin(r), s->name, value);
+	if (engine_ranks_tell(r, (struct head){ .kind = MESSAGE_SET }, err) ||
+		engine_ranks_replies(r, false, err))
+		return -1;
+	return s == &engine_settings[ENGINE_AT_pages] ? 0 : share_pages(e, err);
 }
 
 int engine_ranks_meet(struct engine *e, struct err *err)

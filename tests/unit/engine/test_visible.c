@@ -389,6 +389,31 @@ static void test_given_back(void **state)
 	}
 }
 
+/* Where the model's own windows hide what is behind them, a pool of the default size has room for a
+ * whole sequence once nothing is given back, from the beginning and from then on. */
+static void test_room_without_giving_back(void **state)
+{
+	for (int later = 0; later < 2; later++) {
+		struct engine_options o = ENGINE_DEFAULTS;
+		struct engine *e;
+		struct err err = { 0 };
+		struct engine_state s;
+
+		(void)state;
+		o.model = "demos/models/family/window.gguf";
+		o.slots = 1;
+		o.give_back = later;
+		assert_int_equal(engine_open(&e, &o, &err), 0);
+		assert_true(!later || engine_state(e).pages * o.page_size < engine_info(e)->ctx);
+		if (later)
+			assert_int_equal(engine_set(e, "give-back", "off", &err), 0);
+		s = engine_state(e);
+		assert_true(s.pages * s.page_size >= engine_info(e)->ctx);
+		assert_int_equal(e->set.pages, s.pages);
+		engine_close(e);
+	}
+}
+
 static void test_rewind(void **state)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
@@ -584,6 +609,7 @@ int main(void)
 		cmocka_unit_test(test_without_attention),
 		cmocka_unit_test(test_watching),
 		cmocka_unit_test(test_given_back),
+		cmocka_unit_test(test_room_without_giving_back),
 		cmocka_unit_test(test_rewind),
 	};
 
