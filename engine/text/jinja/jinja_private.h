@@ -139,6 +139,7 @@ struct jloop {
 	struct jscope *outside;
 	struct jlist all, items; /* items: those of all[seen] that its condition let through */
 	size_t seen, i;
+	bool asking; /* its condition runs */
 };
 
 enum jkind {

@@ -286,11 +286,17 @@ bool jinja_loop_has(struct jinja *j, struct jloop *l, size_t i)
 	struct jscope *here = j->scope;
 
 	for (; l->node->c && l->items.n <= i && l->seen < l->all.n; l->seen++) {
+		const struct jval v = l->all.at[l->seen];
+
+		if (l->asking)
+			jinja_fail(j, "a loop's condition asks for its own items");
+		l->asking = true;
 		j->scope = l->outside;
 		push_scope(j);
-		assign_to(j, l->node->a, l->all.at[l->seen]);
+		assign_to(j, l->node->a, v);
 		if (jv_true(jinja_eval(j, l->node->c)))
-			jv_add(j, &l->items, l->all.at[l->seen]);
+			jv_add(j, &l->items, v);
+		l->asking = false;
 	}
 	j->scope = here;
 	return i < l->items.n;

@@ -141,6 +141,15 @@ static void test_date(void **state)
 	free(out);
 }
 
+/* A loop that goes on to its end while its condition is asked about one of its values. */
+#define ASKING(of)                                                                                 \
+	{                                                                                              \
+		"{% set ns = namespace(c=0) %}{% macro m() %}{% if ns.c == 1 %}{% set ns.c = 2 %}"         \
+		"{{ ns.l." of " }}{% endif %}{% endmacro %}{% for x in [1, 2] if (m() or true) %}"         \
+		"{% set ns.l = loop %}{% if ns.c == 0 %}{% set ns.c = 1 %}{% endif %}{{ x }}{% endfor %}", \
+			"asks for its own items"                                                               \
+	}
+
 static const struct {
 	const char *text, *why;
 } hostile[] = {
@@ -183,7 +192,10 @@ static const struct {
 	{ "{{ '7' | int(0, 8) }}", "only 10 and 16 are known" },
 	{ "{% set ns = namespace(l=[]) %}{% for x in [1, 2, 3] if ns.l | length < 9 %}{% set ns.l = "
 	  "loop %}{% endfor %}",
-		"nested deeper" },
+		"asks for its own items" },
+	ASKING("length"),
+	ASKING("last"),
+	ASKING("nextitem"),
 	{ "{{ lipsum() }}", "'lipsum' is undefined" },
 	{ "{{ ''.__class__ }}{{ ''.__class__.__mro__ }}", "'__class__' is undefined" },
 	{ "{% import 'x' as y %}", "'import' is not known" },
