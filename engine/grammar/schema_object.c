@@ -196,6 +196,23 @@ static void find_other(struct object *o)
 
 /* ---- how many ---- */
 
+/* Of others one counts (see need_other()), so more than one cannot be asked for. */
+static void check_least(struct object *o)
+{
+	int64_t named = 0;
+	double n;
+
+	for (int32_t i = 0; i < o->n; i++)
+		named += o->p[i].possible;
+	for (int32_t i = 0; i < o->d->n && o->least > named + 1; i++) {
+		const cJSON *schema = o->d->part[i].schema;
+
+		if (schema_number(o->s, schema, "minProperties", &n) && n > (double)named + 1)
+			schema_fail(o->s, schema,
+				"`minProperties` beyond the named properties and one more is not supported");
+	}
+}
+
 static void find_levels(struct object *o)
 {
 	const bool others = !is_never(o->s->g, o->other);
@@ -204,6 +221,8 @@ static void find_levels(struct object *o)
 		o->least = 0;
 	if (o->most >= o->n && !others)
 		o->most = -1;
+	if (others && (o->most < 0 || o->most >= o->least))
+		check_least(o);
 	if (o->least > o->n + others || (o->most >= 0 && o->most < o->least)) {
 		o->levels = 0; /* there is no such object */
 		return;

@@ -353,6 +353,13 @@ static void test_refused(void **state)
 		{ "{\"pattern\":\"(aa)+\",\"maxLength\":3}", "`pattern` with minLength or maxLength" },
 		{ "{\"pattern\":\"a\",\"format\":\"date\"}", "two patterns or formats" },
 		{ "{\"patternProperties\":{\"a\":{},\"b\":{}}}", "more than one pattern" },
+		{ "{\"type\":\"object\",\"minProperties\":2}", "schema: `minProperties` beyond" },
+		{ "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"object\","
+		  "\"properties\":{\"b\":{},\"c\":false},\"minProperties\":3}}}",
+			"schema: /properties/a: `minProperties` beyond the named properties and one more" },
+		{ "{\"type\":\"object\",\"minProperties\":2,\"maxProperties\":1}", "no text satisfies it" },
+		{ "{\"type\":\"object\",\"minProperties\":2,\"additionalProperties\":false}",
+			"no text satisfies it" },
 		{ "{\"properties\":{\"ab\":{}},\"patternProperties\":{\"a\":{}}}",
 			"named properties (ab)" },
 		{ "{\"oneOf\":[{\"type\":\"number\"},{\"type\":\"integer\"}]}",
