@@ -234,6 +234,7 @@ static struct jval at_index(struct jinja *j, struct jval v, struct jval index)
 
 		if ((i = jv_index(j, index, n)) < 0)
 			return jv_undef("a character that a string does not have");
+		jinja_step(j, v.u.s.n / 16); /* gone through again, after its length */
 		from = jt_offset(v.u.s, (size_t)i);
 		return jv_view(v.u.s.at + from, text_point(v.u.s.at + from, v.u.s.n - from, &c));
 	}

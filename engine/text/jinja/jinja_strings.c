@@ -95,7 +95,7 @@ static struct jval str_strip(struct jinja *j, const struct jcall *c)
 	struct jval v = jt_str(j, c->self);
 
 	if (chars) /* each character is looked for among them */
-		jinja_step(j, v.u.s.n / 16 * (text_arg(j, c, 0).n / 16));
+		jinja_step(j, (v.u.s.n / 16 + 1) * ((text_arg(j, c, 0).n + 15) / 16));
 	v.u.s = jt_strip(v.u.s, chars, c->how & LEFT, c->how & RIGHT);
 	return v;
 }

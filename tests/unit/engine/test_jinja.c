@@ -213,6 +213,11 @@ static const struct {
 	{ "{% set s = ('b' * 1000) * 1000 ~ 'a' %}{% for i in range(999) %}"
 	  "{% set x = ('a' * 99).strip(chars=s) %}{% endfor %}",
 		"does not end within" },
+	{ "{% set s = ('a' * 1000) * 1000 %}{% for i in range(110) %}{% set x = s.strip('abc') %}"
+	  "{% endfor %}",
+		"does not end within" },
+	{ "{% set s = ('a' * 1000) * 1000 %}{% for i in range(110) %}{% set x = s[-1] %}{% endfor %}",
+		"does not end within" },
 	{ "{% set s = ('a' * 1000) * 1000 %}{% set b = s ~ 'b' %}"
 	  "{% for i in range(999) %}{% set x = b.endswith((s, s, s, s, s)) %}{% endfor %}",
 		"does not end within" },
