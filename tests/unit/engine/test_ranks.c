@@ -513,12 +513,13 @@ static void measure(const struct engine_options *o, struct found *f)
 	engine_close(e);
 }
 
-/* A measurement reads the whole model, with its own heads, formats and choices. */
+/* A measurement reads the whole model, with its own heads, formats and choices; its text takes more
+ * than one chunk, which reads what the one before has kept. */
 static void test_measured(void **state)
 {
 	static const char *const how[][2] = { { "full", "f16" }, { "full", "kivi4" },
 		{ "top:25%", "f16" }, { "h2o:300", "f32" } };
-	struct engine_options o = options(tiny_model);
+	struct engine_options o = options("demos/models/family/relu.gguf");
 	struct found *f = calloc(2, sizeof *f);
 
 	(void)state;
@@ -529,7 +530,7 @@ static void test_measured(void **state)
 		put_split(&o, &(struct split){ 1, 1, 1, false, "q8" });
 		measure(&o, &f[0]);
 		assert_true(f[0].influence > 0 && f[0].largest > 0);
-		for (int k = 0; k < 3; k++) {
+		for (int k = 0; k < 2; k++) {
 			put_split(&o, &splits[k]);
 			measure(&o, &f[1]);
 			assert_true(f[0].influence == f[1].influence && f[0].largest == f[1].largest);
