@@ -78,9 +78,10 @@ def test_rules():
           verdict("4.39b", **heads, blind=2.0) != "holds")
     check("a cheap batch, and one that costs what its rows cost", verdict("0.7", rows=4.0, cost=span(2.5)) == "holds" and
           verdict("0.7", rows=4.0, cost=span(3.9)) != "holds")
-    half = dict(ladder=Numbers(half={8: [0.92, 1.005]}), laws=Numbers(large={16: 22.6, 5: 22.7, 4: 23.3}))
+    half = dict(ladder=Numbers(half={8: [0.92, 1.005], 6: [1.05, 1.1]}), laws=Numbers(large={16: 22.6, 5: 22.7, 4: 23.3}))
     check("twice the weights in half the bits, with 4 that cost something", verdict("0.27", **half).startswith("holds under: twice") and
-          verdict("0.27", **{**half, "ladder": Numbers(half={8: [0.92, 1.05]})}).startswith("does not hold"))
+          verdict("0.27", **{**half, "ladder": Numbers(half={8: [0.92, 1.05], 6: [1.05, 1.1]})}).startswith("does not hold") and
+          verdict("0.27", **{**half, "ladder": Numbers(half={8: [0.92, 1.005], 6: [0.98, 1.1]})}).startswith("does not hold"))
     kinds = {kind: span(0.9, 1.0, 1.1) for kind in ("chat", "edit", "code", "summary", "document", "turns")}
     fast, n = span(2.0, 2.2, 2.4), dict(equal=18, n=18, tokens=1.5, other=1.2)
     none = dict(kind=kinds, most=kinds["chat"], best="chat", **n)
@@ -94,7 +95,15 @@ def test_rules():
     check("a batch that makes a token cheaper, one that does not, and one that answers otherwise",
           verdict("1.23b", cheaper=2.0, **paid) == "holds" and "1.20 times cheaper" in verdict("1.23b", cheaper=1.2, **paid)
           and verdict("1.23b", cheaper=2.0, equal=15, answers=16) != "holds")
-    check("sinks that help", verdict("3.20", lost=0.1) == "holds" and "90%" in verdict("3.20", lost=0.9))
+    seen = dict(full=80.0, stream=92.0)
+    check("sinks that cost nothing, that help, and that do not", verdict("3.20", full=80.0, stream=82.0, lost=0.02) == "holds" and
+          verdict("3.20", lost=0.1, **seen).startswith("holds under: all but 10%") and "90%" in verdict("3.20", lost=0.9, **seen))
+    pool = dict(tokens_of=dict(chat=1.08, edit=1.74), model=Numbers(tokens_of=dict(chat=1.20, edit=1.14)), kept=21)
+    check("n-grams of its own that are guessed right, and the text's", verdict("0.17", alone=15, **pool).startswith("holds under: edits") and
+          verdict("0.17", alone=3, **pool).startswith("does not hold here, because its own n-grams gave 3 of 21"))
+    ratio = dict(obeyed=True, later=True)
+    check("a ratio that pauses whoever runs, that waits for free slots, and that is not kept", verdict("2.10", full=True, **ratio) == "holds" and
+          verdict("2.10", full=False, **ratio).startswith("holds under") and verdict("2.10", full=False, obeyed=False, later=True)[:4] == "does")
     quick, slow = (Numbers(name="x", speed=span(x - 0.1, x, x + 0.1), passes=3.0) for x in (2.2, 1.4))
     check("a T5 that is drafted for: fast, slow, and with other answers", verdict("3.22", best=quick, fewest=quick, equal=9, n=9) == "holds" and
           "is the fastest, 1.40" in verdict("3.22", best=slow, fewest=quick, equal=9, n=9) and

@@ -1,4 +1,5 @@
 """Measurements of speculation, searches and the draws."""
+import math
 import os
 import statistics
 import struct
@@ -27,13 +28,18 @@ def some_prompts(of_each=3, texts=KINDS):
             yield kind, prompt
 
 
-@measure("guessing serial most fastest")
+def likely(r):
+    """Log-probability of a greedy answer, by the model that gave it."""
+    return sum(math.log(line["p"]) for line in r.lines)
+
+
+@measure("guessing serial most fastest guess_ms")
 def drafter(name, texts=KINDS):
     """Nine prompts of three kinds, each plainly and with the drafter, by turns."""
     if name in ADAPTIVE:
         lab.STACK[-1].timed |= {"tokens", "tokens_of", "accepted", "nodes"}
     speeds, tokens, steps = {}, Counter(), Counter()
-    m = Numbers(name=name, equal=0, n=0, first=[0, 0], node_rows=0, verify_steps=0, kernel_ns=0, drafter_ns=0, ns=0)
+    m = Numbers(name=name, equal=0, better=0, n=0, first=[0, 0], node_rows=0, verify_steps=0, kernel_ns=0, drafter_ns=0, ns=0)
     for again, (kind, prompt) in enumerate(some_prompts(texts=texts)):
         options = ("--greedy", "--max-tokens", "48")
         sides = [options, (*options, "--spec", name)]
@@ -42,6 +48,7 @@ def drafter(name, texts=KINDS):
         else:
             plain, drafted = run(*sides[0], text=prompt, again=name), run(*sides[1], text=prompt)
         m.n, m.equal = m.n + 1, m.equal + (plain.lines == drafted.lines)
+        m.better += plain.lines != drafted.lines and likely(drafted) > likely(plain)
         (t0, _, ns0), (t, s, ns) = decoding(plain.db), decoding(drafted.db)
         speeds.setdefault(kind, []).append(ns0 / t0 * t / ns)
         tokens[kind], steps[kind] = tokens[kind] + t, steps[kind] + s
@@ -55,6 +62,7 @@ def drafter(name, texts=KINDS):
     m.tokens = sum(tokens.values()) / sum(steps.values())
     m.tokens_of = {kind: tokens[kind] / steps[kind] for kind in tokens}
     m.accepted, m.nodes = m.first[1] / max(1, m.first[0]), m.node_rows / max(1, m.verify_steps)
+    m.guess_ms = m.drafter_ns / 1e6 / max(1, m.verify_steps)
     m.guessing, m.serial = m.drafter_ns / m.ns, (m.kernel_ns + m.drafter_ns) / m.ns
     m.fastest = max(m.kind, key=lambda k: m.kind[k].median)
     m.most = m.kind[m.fastest]
@@ -85,7 +93,8 @@ def drafters():
     at = {name: drafter(name) for name in SPECULATORS}
     best = max(at.values(), key=lambda d: d.speed.median)
     peak = max(at.values(), key=lambda d: d.most.median)
-    return Numbers(at=at, answers=sum(d.n for d in at.values()), equal=sum(d.equal for d in at.values()), best=best, peak=peak)
+    return Numbers(at=at, answers=sum(d.n for d in at.values()), equal=sum(d.equal for d in at.values()),
+                   better=sum(d.better for d in at.values()), best=best, peak=peak)
 
 
 @measure()

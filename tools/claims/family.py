@@ -177,6 +177,24 @@ def reach(name):
 
 
 @measure()
+def own_heads():
+    """Operations a byte of attention when decoding, of a model whose heads have their own keys and values, by sequences at once."""
+    m = {}
+    for n in (1, 16):
+        r = batch([words(600)] * n, "--model", path("multi-head"), "--raw", "--greedy", "--slots", str(n), "--max-tokens", "24", "--no-prefix-cache",
+                  "--ctx", "1024", "--pages", "1024", "--policy", "prefill-first")
+        ops, moved = (stage(r, "attention", column, f"{DECODE} AND rows = {n}") for column in ("ops", "bytes"))
+        m[n] = ops / moved
+    return m
+
+
+@measure()
+def shipped():
+    """Bits a weight of a file that was not quantised, as its training wrote it."""
+    return Numbers(bits=8 * os.path.getsize(path("stories-f16")) / numbers("stories-f16"))
+
+
+@measure()
 def deeper(*names):
     """Milliseconds of a token 8,192 deep."""
     return Numbers(far={name: decode(name, 8192) for name in names})
@@ -187,6 +205,10 @@ def groups():
     """Four heads of keys and values, two, one."""
     m = family("grouped", "single")
     many, one = m.at["multi-head"], m.at["single"]
+    each = {name: [b - a for a, b in zip(seeds("multi-head"), seeds(name))] for name in ("grouped", "single")}  # of the same seed
+    m.dearer = {name: statistics.mean(x) for name, x in each.items()}
+    m.error = {name: statistics.stdev(x) / len(x)**0.5 for name, x in each.items()}
+    m.seeds = len(each["grouped"])
     m.degrades, m.forgets = one.loss - many.loss, many.pairs[32] - one.pairs[32]
     return m
 
@@ -210,6 +232,7 @@ def full_layers():
     m = family(*without, *some)
     m.many = {name: {n: recall(name, n, task="many") for n in MANY} for name in ("multi-head", *without, *some)}
     m.kept = {name: kept("many-" + name) for name in m.many}
+    m.text = min(m.at[name].loss for name in without) - min(m.at[name].loss for name in some)
     m.needs = min(m.many[name][MANY[-1]] for name in some) - max(m.many[name][MANY[-1]] for name in without)
     return m
 

@@ -104,10 +104,11 @@ def sampled():
     """Samples of one prompt of 19 tokens, of up to 58: the mean lengths of the instructions that the paper samples (section 6.1)."""
     text = "Once upon a time there was a small boat that crossed the wide sea every day, and"
     found = {n: run("--raw", "--best-of", str(n), "--max-tokens", "58", text=text) for n in (2, 4, 6)}
-    m = Numbers(prompt=found[2].one("SELECT n_prompt FROM request"), saved={})
+    m = Numbers(prompt=found[2].one("SELECT n_prompt FROM request"), saved={}, end={})
     for n, r in found.items():
-        pages, unshared = r.rows("SELECT sum(pages), sum(unshared) FROM sharing")[0]
-        m.saved[n] = 1 - pages / unshared
+        steps = r.rows("SELECT pages, unshared FROM sharing ORDER BY seq")
+        for at, few in ((m.saved, steps), (m.end, steps[-(len(steps) // 10):])):
+            at[n] = 1 - sum(pages for pages, _ in few) / sum(unshared for _, unshared in few)
     return m
 
 
@@ -134,6 +135,11 @@ def perplexity(*options):
         with open(path, "w", encoding="utf-8") as f:
             f.write(lab.text_of(1100))
     return lab.report("score", path, *options)["perplexity"]
+
+
+@measure()
+def cache_default():
+    return Numbers(cache=run("--greedy", "--max-tokens", "2", text="a").one("SELECT value FROM setting WHERE name = 'cache-format'"))
 
 
 @measure()

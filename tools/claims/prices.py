@@ -33,7 +33,8 @@ def zeros_together(n):
     r = lab.batch(questions(n), "--slots", str(n), "--greedy", "--max-tokens", "32", "--attention-every", "1", "--skip-below", "0.05")
     whole = r.rows("SELECT rows, avg(share) FROM near_zero_values WHERE what = 'together' GROUP BY rows ORDER BY rows DESC")[0]
     alone = r.one("SELECT avg(share) FROM near_zero_values WHERE what = 'kept' AND rows = ?", whole[0])
-    return Numbers(rows=whole[0], any=whole[1], one=alone, free=1 - (1 - alone)**whole[0])
+    free = 1 - (1 - alone)**whole[0]
+    return Numbers(rows=whole[0], any=whole[1], one=alone, free=free, gone=1 - alone, all_gone=1 - whole[1], free_gone=1 - free)
 
 
 @measure()
@@ -136,4 +137,5 @@ def pruned(*options):
 def connections():
     """Weights that become zero, by method and share."""
     return Numbers(tenth=pruned("--sparsity", "0.1"), half=pruned("--sparsity", "0.5"),
+                   tenth_plain=pruned("--method", "magnitude", "--sparsity", "0.1"),
                    plain=pruned("--method", "magnitude", "--sparsity", "0.5"))

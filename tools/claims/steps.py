@@ -30,6 +30,7 @@ def shapes():
     m.kv_heads_all, m.kv_one_head = m.kv_formula * m.n_heads / m.n_kv_heads, m.kv_formula / m.n_kv_heads
     m.over = m.n_heads / m.n_kv_heads
     m.kv_full_mb, m.weights_mb = m.kv_token * m.ctx / 1e6, m.weight_bytes / 1e6
+    m.n_prompt = r.one("SELECT n_prompt FROM request")
     m.prompt_rows, m.prompt_steps = r.one("SELECT sum(prefill_rows) FROM step"), r.one("SELECT sum(prefill_rows > 0) FROM step")
     m.steps, m.rows, m.tokens = r.rows(f"SELECT count(*), max(rows), sum(tokens) FROM step WHERE {DECODE}")[0]
     m.qkv_prompt, m.qkv_decode = a_byte(r, "qkv", "prefill_rows > 0"), a_byte(r, "qkv")
@@ -126,15 +127,29 @@ def ways():
     at = {way: depth(4096, way) for way in ("flash", "heads", "matrix")}
     m = Numbers(at=at, same=all(d.hashes == at["flash"].hashes for d in at.values()))
     m.faster = at["matrix"].prompt_attention_ms / at["flash"].prompt_attention_ms
-    m.split = at["heads"].ms.median / at["flash"].ms.median
     return m
 
 
-@measure("bytes ops reads integers ridge tok_s prompt_tok_s")
+@measure()
+def spans():
+    """Attention of tokens 4,096 deep where threads do not share a head's spans, against where they do, by turns: of the model, and of one
+    head."""
+    one, m = lab.random_model("one-head", *shape(64, 4, 1, 1, 256, 512)), {}
+    for name, model, text in (("many", (), lab.text_of(4096)), ("single", ("--model", one), "a " * 4095)):
+        times = []
+        for again in range(3):
+            ns = [stage(run(*model, "--raw", "--greedy", "--max-tokens", "32", "--no-prefix-cache", "--attention", way, text=text,
+                            again=("spans", again)), "attention", "ns") for way in ("heads", "flash")]
+            times.append(ns[0] / ns[1])
+        m[name] = Range(times)
+    return Numbers(**m)
+
+
+@measure("bytes ops reads integers floats ridge tok_s prompt_tok_s")
 def roofs():
     """Where decoding and prompts stand against plain reads and 8-bit multiply-adds."""
     b = lab.report("bench", "--only", "decode_tok_s")
-    m = Numbers(reads=b["read_gb_s"], integers=b["int_gmac_s"], tok_s=b["decode_tok_s"])
+    m = Numbers(reads=b["read_gb_s"], integers=b["int_gmac_s"], floats=b["float_gmac_s"], tok_s=b["decode_tok_s"])
     m.prompt_tok_s = lab.report("bench", "--only", "prefill_tok_s")["prefill_tok_s"]
     m.ridge = 2 * m.integers / m.reads
     r = run("--raw", "--greedy", "--max-tokens", "32", text=lab.text_of(512))
@@ -161,12 +176,15 @@ def row_costs():
     return m
 
 
-@measure("by")
+@measure("by work")
 def predictions():
-    """Time of a step by bytes and the rate of plain reads, beside the time that it took."""
-    m, reads, model = loads(), roofs().reads, shapes()
+    """Milliseconds of a step by its bytes and the rate of plain reads, and by its operations and that of integers, beside the time that
+    it took."""
+    m, roof, model = loads(), roofs(), shapes()
     cache = 48 * model.kv_token / 1e6  # a sequence of the load is about 48 tokens deep
-    return Numbers(at=m.at, reads=reads, by={n: (model.weights_mb + n * cache) / reads for n in (1, 32)})
+    return Numbers(at=m.at, reads=roof.reads, integers=roof.integers,
+                   by={n: (model.weights_mb + n * cache) / roof.reads for n in (1, 32)},
+                   work={n: n * model.decode_ops / (2e6 * roof.integers) for n in (1, 32)})
 
 
 def questions(n):
@@ -185,6 +203,7 @@ def load(slots):
     m = Numbers(slots=slots, seconds=r.one("SELECT sum(ns) / 1e9 FROM step"), tokens=r.one("SELECT sum(tokens) FROM step"))
     full = f"{DECODE} AND rows = {slots}"
     m.ms = Range([ns / 1e6 for ns in r.values(f"SELECT ns FROM step WHERE {full}")])
+    m.most_rows = r.one(f"SELECT max(rows) FROM step WHERE {DECODE}")
     m.tok_s, m.whole = slots * 1e3 / m.ms.median, m.tokens / m.seconds
     m.gate, m.attention = a_byte(r, "gate_up", full), a_byte(r, "attention", full)
     m.waited = Range([ns / 1e6 for ns in r.values("SELECT first_token_ns FROM finish")])
@@ -214,34 +233,6 @@ def paged():
     pairs = [(a, b) for a, b in zip(blocks, blocks[1:]) if a["request"] == b["request"]]
     return Numbers(equal=all(r == rows[0] for r in rows), tokens=len(rows[0]), pairs=len(pairs),
                    apart=sum(b["page"] != a["page"] + 1 for a, b in pairs))
-
-
-def place(taken, need, room):
-    """First fit: where `need` tokens lie between the sections {begin: length} of a room, or None; and all tokens that are free."""
-    at, free, found = 0, 0, None
-    for begin, length in [*sorted(taken.items()), (room, 0)]:
-        free, found = free + begin - at, at if found is None and begin - at >= need else found
-        at = begin + length
-    return found, free
-
-
-@measure()
-def contiguous():
-    """Requests of a recording, in the order in which they came and ended, in contiguous sections of their longest length."""
-    r = answered(8)
-    need = dict(r.rows("SELECT request, n_prompt + max_tokens FROM request"))
-    events = r.rows("SELECT seq, request, 1 AS comes FROM admit UNION SELECT seq, request, 0 FROM finish ORDER BY seq")
-    room = sum(sorted(need.values())[-8:])
-    m, taken, where = Numbers(requests=len(need), room=room, holes=0, free=0, need=0), {}, {}
-    for _, request, comes in events:
-        at, free = place(taken, need[request], room)
-        if not comes:
-            taken.pop(where.pop(request, None), None)
-        elif at is not None:
-            taken[at], where[request] = need[request], at
-        elif free >= need[request]:
-            m.holes, m.free, m.need = m.holes + 1, free, need[request]
-    return m
 
 
 @measure("gain naive rate rate_static")
@@ -297,7 +288,8 @@ def memory_sheet():
     sheet, large = formulas("--sequences", "8", "--depth", "256"), formulas("--machine", "h100", "--sequences", "8", "--depth", "4096")
     used, fits = sheet["memory in use"], large["largest batch that fits"]
     small = formulas("--machine", "rtx4090", "--sequences", "8", "--depth", "4096")["largest batch that fits"]
-    return Numbers(formula_mb=used.value / 1e6, counted_mb=used.seen / 1e6, apart=abs(used.seen / used.value - 1), fits=int(fits.value),
+    deep = round((used.value - shapes().weight_bytes) / 8 / shapes().kv_formula)  # the sheet's: prompts are of words
+    return Numbers(deep=deep, formula_mb=used.value / 1e6, counted_mb=used.seen / 1e6, apart=abs(used.seen / used.value - 1), fits=int(fits.value),
                    fits_small=int(small.value))
 
 
@@ -319,7 +311,7 @@ def random_run(name, options, prompt=256, tokens=24):
     return m
 
 
-@measure("decode decode16 decode8 prompt prompt16")
+@measure("decode decode16 decode8 prompt prompt16 prompt8")
 def formats():
     """The same shape, that of SmolLM2-135M, with all matrices in one format."""
     m = Numbers(at={})
@@ -336,6 +328,9 @@ def formats():
     m.bits = m.file / m.at["F32"].mb * 32
     m.prompt = m.at["Q4_0"].prompt_tok_s / m.at["Q8_0"].prompt_tok_s
     m.prompt16 = m.at["Q8_0"].prompt_tok_s / m.at["F16"].prompt_tok_s
+    m.prompt8 = m.at["Q8_0"].prompt_tok_s / m.at["F32"].prompt_tok_s
+    m.bytes8 = m.at["F16"].mb / m.at["Q8_0"].mb
+    m.falls = all(m.at[few].ms.median < m.at[many].ms.median for many, few in (("F32", "F16"), ("F16", "Q8_0"), ("Q8_0", "Q4_0")))
     return m
 
 
@@ -359,11 +354,13 @@ def sizes():
     return Numbers(at=at, bytes=at["1B"].mb / at["135M"].mb, time=at["1B"].ms.median / at["135M"].ms.median)
 
 
-@measure("attention step attention_ms")
+@measure("attention step least attention_ms")
 def groups():
     """Four layers of 16 heads of 64 dimensions with 1 to 16 key-value heads, 4,096 tokens deep."""
     at = {n: random_run(f"groups-{n}", shape(1024, 4, 16, n, 2048, 512), 4096, 32) for n in (1, 2, 4, 8, 16)}
-    return Numbers(at=at, attention=at[16].attention_ms / at[2].attention_ms, step=at[16].ms.median / at[2].ms.median)
+    m = Numbers(at=at, attention=at[16].attention_ms / at[2].attention_ms)
+    m.step, m.least = ({n: at[16].ms.median / at[n].ms.median for n in (2, 8)}, {n: at[16].ms.low / at[n].ms.high for n in (2, 8)})
+    return m
 
 
 def together(heads, depth, n):
@@ -395,10 +392,11 @@ def on_gpu():
 def swept():
     """16 key-value heads against 2, by depth and batch: the whole token's time, and the bytes of a step."""
     found = {(n, depth): [together(heads, depth, n) for heads in (16, 2)] for n in (1, 8) for depth in (256, 1024, 4096)}
-    at = {key: Numbers(time=many.ms.median / few.ms.median, bytes=many.mb / few.mb) for key, (many, few) in found.items()}
-    m = Numbers(fast=", ".join(f"{n} at once and {depth:,} deep" for (n, depth), x in at.items() if x.time > 1.5) or "nowhere")
-    m.deep = all(x.time > 1.5 for (_, depth), x in at.items() if depth == 4096)
-    m.everywhere, m.somewhere = all(x.time > 1.5 for x in at.values()), any(x.time > 1.5 for x in at.values())
+    at = {key: Numbers(time=many.ms.median / few.ms.median, least=many.ms.low / few.ms.high, bytes=many.mb / few.mb)
+          for key, (many, few) in found.items()}
+    m = Numbers(fast=", ".join(f"{n} at once and {depth:,} deep" for (n, depth), x in at.items() if x.least > 1.5) or "nowhere")
+    m.deep = all(x.least > 1.5 for (_, depth), x in at.items() if depth == 4096)
+    m.everywhere = all(x.least > 1.5 for x in at.values())
     m.table = "; ".join(f"{n} at once, {depth:,} deep: {x.time:.2f} ({x.bytes:.2f})" for (n, depth), x in at.items())
     return m
 

@@ -5,7 +5,8 @@ import os
 import subprocess
 
 import lab
-from lab import Numbers, measure, merge
+from lab import Numbers, batch, measure, merge
+from steps import questions
 
 A100 = os.path.join(lab.ROOT, "tools/claims/a100.cost")
 SHORT = ("--scale", "0.3", "--ctx", "2048", "--pages", "512")
@@ -44,7 +45,44 @@ def lengths_of_load():
     m = Numbers(answers=[at(answers, share) for share in (0.1, 0.5, 0.9)], prompts=[at(prompts, share) for share in (0.1, 0.5, 0.9)],
                 below=sum(n < 32 for n in answers) / len(answers), bins=bins, padding=1 - run.used_tokens / run.padded_tokens,
                 filled=run.used_tokens / run.reserved_tokens, in_pages=run.used_tokens / run.paged_tokens)
+    m.filled_2k = (short := counted(*options[:-1], "2048")[0]).used_tokens / short.reserved_tokens
     m.histogram = ", ".join(f"from {32 << i}: {share:.0%}" for i, share in enumerate(bins))
+    return m
+
+
+def place(taken, need, room):
+    """First fit: where `need` tokens lie between the sections {begin: length} of a room, or None; and all tokens that are free."""
+    at_, free, found = 0, 0, None
+    for begin, length in [*sorted(taken.items()), (room, 0)]:
+        free, found = free + begin - at_, at_ if found is None and begin - at_ >= need else found
+        at_ = begin + length
+    return found, free
+
+
+@measure()
+def contiguous():
+    """Chats in contiguous sections of their whole length from when they came to when they ended, in rooms of a third to all of the most
+    tokens that were there at once. Who finds no place is not kept."""
+    rows = requests("sections.csv", "--kind", "chat", "--requests", "4000", "--rate", "3", *SHORT)
+    need = {row["request"]: int(row["prompt"]) + int(row["generated"]) for row in rows}
+    events = sorted([(float(row["arrived_s"]), 1, row["request"]) for row in rows] + [(float(row["ended_s"]), 0, row["request"]) for row in rows])
+    there = most = 0
+    for _, comes, request in events:
+        there += need[request] if comes else -need[request]
+        most = max(most, there)
+    m = Numbers(requests=len(rows), rooms=[most // 3, most // 2, most], share=[], free=[])
+    for room in m.rooms:
+        taken, where, spare = {}, {}, []
+        for _, comes, request in events:
+            begin, free = place(taken, need[request], room)
+            if not comes:
+                taken.pop(where.pop(request, None), None)
+            elif begin is not None:
+                taken[begin], where[request] = need[request], begin
+            elif free >= need[request]:
+                spare.append(free / need[request])
+        m.share.append(len(spare) / len(rows))
+        m.free.append(sum(spare) / max(1, len(spare)))
     return m
 
 
@@ -73,6 +111,22 @@ def pauses():
 RATIOS = ("0.3", "1", "2", "4")
 
 
+ORDER = "SELECT n FROM (SELECT seq, 1 AS n FROM admit UNION SELECT seq, -1 FROM finish UNION SELECT seq, 0 FROM step) ORDER BY seq"
+
+
+def joined(ratio):
+    """Of 32 questions on eight slots: [(how many came at a time, how many ran then)] by text-generation-inference's ratio."""
+    r = batch(questions(32), "--greedy", "--slots", "8", "--max-tokens", "48", "--no-prefix-cache", "--policy", "tgi",
+              "--max-waiting-tokens", "100000", "--waiting-served-ratio", ratio)
+    found, came, ran = [], 0, 0
+    for n in r.values(ORDER):
+        came, ran = came + (n > 0), ran + (n < 0) * n
+        if n == 0:
+            found += [(came, ran)] if came and ran else []
+            came, ran = 0, ran + came
+    return found
+
+
 @measure()
 def served_ratios():
     """text-generation-inference's ratio alone (the limit of tokens out of reach), and with its limit of 20."""
@@ -81,10 +135,13 @@ def served_ratios():
         return [counted(*options, "--waiting-served-ratio", ratio)[0] for ratio in RATIOS]
 
     alone, limited, crowd = under("100000"), under("20"), under("100000", "8")
-    queues = [r.queue_max for r in alone]
     waits, gaps = [r.ttft_p50_s for r in alone], [r.itl_p99_s for r in alone]
-    m = Numbers(alone=alone, limited=limited, ratios=RATIOS, decides=waits == sorted(waits) and waits[-1] > 1.5 * waits[0] and
-                queues == sorted(queues) and queues[-1] > 1.5 * queues[0])
+    m = Numbers(alone=alone, limited=limited, later=waits == sorted(waits) and waits[-1] > 1.5 * waits[0])
+    at = {ratio: joined(ratio) for ratio in RATIOS}
+    m.obeyed = at[RATIOS[0]] != [] and all(came >= int(ran * float(ratio)) for ratio, found in at.items() for came, ran in found)
+    m.full = any(ran == 8 for found in at.values() for _, ran in found)
+    m.joined = "; ".join(f"{ratio}: {len(found)}, " + (f"{max(ran for _, ran in found)}, {min(c / r for c, r in found):.2f}" if found
+                                                        else "none ran") for ratio, found in at.items())
     m.longest = ", ".join(f"{r.queue_max} ({r.running_max} running)" for r in alone)
     m.crowd = ", ".join(f"{r.queue_max} ({r.running_max} running)" for r in crowd)
     m.limits = all(r.queue_max <= float(ratio) * r.running_max for r, ratio in zip(alone + crowd, RATIOS * 2))
@@ -174,8 +231,11 @@ def routed():
     one = simulated(*options, "--rate", "2", "--live", "8")
     m = Numbers(one=one, by={router: simulated(*options, "--rate", "8", "--live", "32", "--replicas", "4", "--router", router)
                              for router in ("round-robin", "least-loaded", "prefix")})
+    full_one = simulated(*options, "--rate", "40", "--live", "8")
+    full = simulated(*options, "--rate", "160", "--live", "32", "--replicas", "4", "--router", "prefix")
+    m.capacity = full.tokens_s / full_one.tokens_s
     for r in (one, *m.by.values()):
-        r.times, r.cached = r.tokens_s / one.tokens_s, r.cached_tokens / r.prompt_tokens
+        r.cached = r.cached_tokens / r.prompt_tokens
     return m
 
 

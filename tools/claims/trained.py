@@ -36,7 +36,7 @@ def places():
 @measure()
 def sweep():
     """Hinton's loss: perplexity of a small student by temperature, weight of the labels, and seed."""
-    m = Numbers(at={r["run"]: float(r["perplexity"]) for r in table() if r["study"] == "labels"})
+    m = Numbers(**{to: {r["run"]: float(r[name]) for r in table() if r["study"] == "labels"} for to, name in (("at", "perplexity"), ("kl", "kl"))})
     m.alone = [m.at[f"t1-labels1-seed{seed}"] for seed in (1, 2)]
     m.taught = [m.at[f"t1-labels0.1-seed{seed}"] for seed in (1, 2)]
     m.noise = max(abs(m.at[f"t1-labels{w}-seed1"] - m.at[f"t1-labels{w}-seed2"]) for w in ("0.1", "1"))
@@ -90,5 +90,7 @@ def ladder():
     m.halves = {bits: ", ".join(f"{x:.3f}" for x in ratios) for bits, ratios in m.half.items()}
     for bits in (4, 3):
         m.said[bits] = ", ".join(f"{a / b:.3f}" for a, b in zip(getattr(m, f"ppl_{bits}"), m.ppl_8))
+    m.awq_lost = sum(awq > nearest for awq, nearest in zip(m.awq_3, m.rtn_3))
+    m.awq_most = max(1 - awq / nearest for awq, nearest in zip(m.awq_3, m.rtn_3))
     m.guessed = ", ".join(f"{x:.0%}" for x in m.kept[1:])
     return m

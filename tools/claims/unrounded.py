@@ -33,19 +33,19 @@ def scored(*options):
     return Numbers(ppl=math.exp(-lossy / n), source=math.exp(-exact / n), kl=kl / n)
 
 
-@measure()
+@measure("seconds")
 def file_of(*options, source=LARGE):
     """A file in 16 bits, quantised, and what it costs; bits of a weight."""
     path = os.path.join(lab.FOLDER.name, "-".join(["stories", *(o.strip("-") for o in options if "/" not in o)]) + ".gguf")
     made = lab.report("quantize", *options, source, path)
     m = scored("--model", path, "--twin", source)
     os.unlink(path)
-    m.bits, m.smaller = made["bits_a_weight"], made["source_bytes"] / made["bytes"]
+    m.bits, m.smaller, m.seconds = made["bits_a_weight"], made["source_bytes"] / made["bytes"], made["seconds"]
     return m
 
 
-def by(method, bits, source=LARGE):
-    return file_of("--bits", str(bits), "--group", "32", "--zero-point", "--method", method,
+def by(method, bits, source=LARGE, group=32):
+    return file_of("--bits", str(bits), "--group", str(group), "--zero-point", "--method", method,
                    *() if method == "rtn" else ("--calibrate", os.path.join(lab.ROOT, "demos/texts/readme.txt")), source=source)
 
 
@@ -57,8 +57,17 @@ def methods():
 
 @measure()
 def formats():
-    """From 16 bits to whole formats of files."""
-    return Numbers(q8=file_of("--format", "q8_0"), q4=file_of("--format", "q4_0"))
+    """From 16 bits to whole formats of files, and to 4 bits by GPTQ; how many times smaller than in 16 and 32 bits."""
+    m = Numbers(q8=file_of("--format", "q8_0"), q4=file_of("--format", "q4_0"), bf16=file_of("--format", "bf16"), gptq=by("gptq", 4, group=128))
+    for x in vars(m).values():
+        x.less, x.less32 = 16 / x.bits, 32 / x.bits
+    return m
+
+
+@measure()
+def by_tensor():
+    """From 16 bits to 8 with one scale a tensor, with a zero point and without."""
+    return Numbers(scale=file_of("--bits", "8", "--group", "tensor"), zero=file_of("--bits", "8", "--group", "tensor", "--zero-point"))
 
 
 @measure()
