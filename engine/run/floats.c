@@ -79,7 +79,7 @@ static int refuse_experts(const struct model *m, struct err *e)
 				"weights, activations: this model's layers have experts, of which each row reads "
 				"other weights");
 	return err_set(e, ERR_USAGE,
-		"weights, activations: this model's latent attention multiplies each head by its own matrix");
+		"weights, activations: latent attention multiplies each head by its own matrix");
 }
 
 static int add_products(
