@@ -1,16 +1,11 @@
 /* why miss, why evict: the prefix cache. See why.h. */
 #include "base/ids.h"
+#include "base/range.h"
 #include "base/text.h"
 #include "engine/settings/settings.h"
 #include "sessions/why/why_impl.h"
 
 enum { MOST_BLOCK = 1 << 24 };
-
-/* What no engine writes, but a file may say. */
-static long long within(long long n, long long most)
-{
-	return n < 0 ? 0 : n > most ? most : n;
-}
 
 /* ---- miss ---- */
 
@@ -35,9 +30,10 @@ static bool read_lookup(struct why *w, struct miss *m)
 					: "reason <> {prefix.hit} AND seq <= ?9 ORDER BY seq DESC LIMIT 1");
 	if (!why_read(w, why_query(w, sql, w->at.number), 10, to))
 		return false;
-	m->asked = within(m->asked, INT32_MAX);
-	m->hit = within(m->hit, m->asked);
-	m->hit_pages = within(m->hit_pages, MOST_BLOCK);
+	/* what no engine writes, but a file may say */
+	m->asked = within(m->asked, 0, INT32_MAX);
+	m->hit = within(m->hit, 0, m->asked);
+	m->hit_pages = within(m->hit_pages, 0, MOST_BLOCK);
 	m->size = why_page_size(w, m->seq);
 	m->ids = why_tokens(w, m->request, m->seq, &m->n_ids);
 	return true;
@@ -310,7 +306,7 @@ static bool read_evict(struct why *w, struct evict *v)
 		" ORDER BY seq DESC LIMIT 1",
 		v->page, v->seq);
 	why_read(w, s, 3, (long long *[]){ &v->writer, &v->block, &v->cached_seq });
-	v->block = within(v->block, MOST_BLOCK);
+	v->block = within(v->block, 0, MOST_BLOCK);
 	return true;
 }
 
